@@ -56,7 +56,7 @@ class Held:
         broker = int(self._model.snapshot.owner[bundle])
         known = self._known.get(broker)
         if known is not None:
-            self._known[broker] = known.select(np.flatnonzero(known.bundles != bundle))
+            self._known[broker] = known.select((known.bundles != bundle).nonzero()[0])
 
     def largest_of(self, broker: int) -> tuple[int, float] | None:
         """The broker's heaviest bundle that has not left it, free or not, and the score it alone would give it."""
@@ -91,23 +91,20 @@ def near(found: Candidates, relief: Floats, wanted: float) -> Candidates:
         _leave_last(chosen, relief == least, int(np.count_nonzero(relief >= least)) - (len(relief) - begin))
         _leave_last(chosen, relief == most, int(np.count_nonzero(relief <= most)) - end)
     chosen[relief.argmax()] = True
-    return found.select(np.flatnonzero(chosen))
+    return found.select(chosen.nonzero()[0])
 
 
 def targets_within_rules(model: Model, allowed: Bools, found: Candidates) -> Ints:
-    """`targets_for` the bundles' source; where isolation is configured, as many for each kind of namespace."""
+    """`targets_for` the bundles; where isolation is configured, as many for each kind of namespace."""
     if model.placement_state is None:
-        return targets_for(model, allowed, found.source)
-    kinds = [
-        targets_for(model, allowed & mask, found.source) for mask in model.placement_state.targets_of(found.bundles)
-    ]
+        return targets_for(model, allowed)
+    kinds = [targets_for(model, allowed & mask) for mask in model.placement_state.targets_of(found.bundles)]
     return np.unique(np.concatenate(kinds))
 
 
-def targets_for(model: Model, allowed: Bools, source: int) -> Ints:
-    """The allowed brokers with most room below the level and those with the lowest score; not the source itself."""
-    left = np.flatnonzero(allowed)
-    left = np.asarray(left[left != source])
+def targets_for(model: Model, allowed: Bools) -> Ints:
+    """The allowed brokers with most room below the level and those with the lowest score."""
+    left: Ints = allowed.nonzero()[0]
     if len(left) <= MOST_TARGETS:
         return left
     peak = model.peak[left]
@@ -119,7 +116,9 @@ def _smallest(keys: Floats, count: int) -> Bools:
     """[n] which of more than `count` keys are the smallest; of equal ones the first."""
     edge = np.partition(keys, count - 1)[count - 1]
     chosen = keys <= edge
-    _leave_last(chosen, keys == edge, int(np.count_nonzero(chosen)) - count)
+    surplus = int(np.count_nonzero(chosen)) - count
+    if surplus:
+        _leave_last(chosen, keys == edge, surplus)
     return np.asarray(chosen)
 
 

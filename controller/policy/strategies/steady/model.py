@@ -14,6 +14,7 @@ is a *part* of the model: a view with that level, of the same brokers.
 from __future__ import annotations
 
 from copy import copy
+from math import sqrt
 
 import numpy as np
 
@@ -155,7 +156,7 @@ class Model:
         busy, rate = self.busy[targets].T, self.rate[targets].T
         return highest(busy[:, None, :] + work[:, :, None] * rate[:, None, :])
 
-    def margin(self, broker: Ints | int, variance: Floats | float = 0.0) -> Floats:
+    def margin(self, broker: Ints | int, variance: Floats) -> Floats:
         """The safety margin on a broker's score, for what is not known of it and of bundles that come or go.
 
         `variance`: theirs. Returns the shape that the two have together.
@@ -164,7 +165,7 @@ class Model:
 
     def gain_with_margin(self, source: int, source_after: Floats, target_after: Floats) -> Floats:
         """How much lower the higher of two brokers gets; both scores are given with their margins."""
-        before = float(self.score[source]) + float(self.margin(source))
+        before = float(self.score[source]) + MARGIN_ERRORS * sqrt(float(self._variance[source]))
         return np.asarray(before - np.maximum(source_after, target_after))
 
     def variance(self, bundles: Ints) -> Floats:
@@ -186,13 +187,10 @@ class Model:
         source = int(self.owner[bundle])
         work = self.usage.cost[bundle][self._counted]
         lasting = work * self.usage.lasting[bundle]
-        error = float(self.usage.cost_error[bundle])
         relief = work if self.urgent[source] else lasting
+        error = float(self.usage.cost_error[bundle])
         for broker, all_of_it, judged in ((source, -work, -relief), (target, work, lasting)):
-            rate = self.rate[broker]
-            used = self.used[broker] = np.maximum(self.used[broker] + judged * rate, 0.0)
-            busy = self.busy[broker] = np.maximum(self.busy[broker] + all_of_it * rate, used)
-            self.score[broker], self.peak[broker] = used.max(initial=0.0), busy.max(initial=0.0)
+            self._add(broker, all_of_it, judged)
             self._variance[broker] += error * error * self._cpu_rate_squared[broker]
         fields = self.snapshot.fields[bundle]
         self.totals[source] -= fields
@@ -200,6 +198,16 @@ class Model:
         self.owner[bundle] = target
         if self.placement_state is not None:
             self.placement_state.move(bundle, target)
+
+    def _add(self, broker: int, work: Floats, judged: Floats) -> None:
+        """Add work [C], and what is judged of it; both may be negative. Numbers so few are quicker without numpy."""
+        rate = self.rate[broker].tolist()
+        used = [max(u + w * r, 0.0) for u, w, r in zip(self.used[broker].tolist(), judged.tolist(), rate, strict=True)]
+        busy = [
+            max(b + w * r, u) for b, w, r, u in zip(self.busy[broker].tolist(), work.tolist(), rate, used, strict=True)
+        ]
+        self.used[broker], self.busy[broker] = used, busy
+        self.score[broker], self.peak[broker] = max(used, default=0.0), max(busy, default=0.0)
 
 
 def _counted(snapshot: Snapshot, usage: Usage) -> Ints:

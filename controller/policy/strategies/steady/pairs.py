@@ -21,8 +21,12 @@ from controller.policy.strategies.steady.disruption import least_relief_of, net_
 from controller.policy.strategies.steady.model import Model, all_in_units
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
-from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
+from controller.policy.view.reason_codes import ALLOWED, CODES, LOST_BY, REASONS
 from controller.policy.view.snapshot import Bools
+
+WOULD_NOT_IMPROVE, TARGET_ABOVE_MEAN, NOT_WORTH_MOVING = (
+    CODES[reason] for reason in (Reason.WOULD_NOT_IMPROVE, Reason.TARGET_ABOVE_MEAN, Reason.NOT_WORTH_MOVING)
+)
 
 
 class Bounds(NamedTuple):
@@ -134,17 +138,19 @@ class Judged:
 
     def lost_by(self, rows: Ints, columns: Ints) -> Ints:
         """[k] ALLOWED, or the index into REASONS of the first rule that each of these pairs fails."""
+        if self.allowed[rows, columns].all():
+            return np.full(len(rows), ALLOWED, np.int64)
         pairs, bounds, least = self.pairs, self.bounds, self.least[rows]
         source_after = pairs.source_after[rows]
         rules = (  # the last one that a pair fails is the one that counts
-            (pairs.relieved[rows, columns] < least, Reason.WOULD_NOT_IMPROVE),
-            (source_after < bounds.source_at_least, Reason.WOULD_NOT_IMPROVE),
-            (pairs.target_with_margin[rows, columns] > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
-            (pairs.before - source_after < least, Reason.NOT_WORTH_MOVING),
+            (pairs.relieved[rows, columns] < least, WOULD_NOT_IMPROVE),
+            (source_after < bounds.source_at_least, WOULD_NOT_IMPROVE),
+            (pairs.target_with_margin[rows, columns] > bounds.target_at_most, TARGET_ABOVE_MEAN),
+            (pairs.before - source_after < least, NOT_WORTH_MOVING),
         )
         lost = np.full(len(rows), ALLOWED, np.int64)
-        for fails, reason in rules:
-            lost[fails] = CODES[reason]
+        for fails, code in rules:
+            lost[fails] = code
         if pairs.closed is None:
             return lost
         closed = pairs.closed[rows, columns]
@@ -157,7 +163,7 @@ class Judged:
         count = min(most, rank.size)
         if not count:
             return []
-        close = np.flatnonzero(rank <= np.partition(rank, count - 1)[count - 1])  # argpartition: CPUs differ on equals
+        close = (rank <= np.partition(rank, count - 1)[count - 1]).nonzero()[0]  # argpartition: CPUs differ on equals
         rows, columns = np.divmod(close[np.argsort(rank[close], kind="stable")[:count]], len(pairs.targets))
         return [
             {
@@ -165,7 +171,7 @@ class Judged:
                 "target": brokers[target],
                 "source_after": source_after,
                 "target_after": target_after,
-                "lost_by": "" if code == ALLOWED else REASONS[code].value,
+                "lost_by": LOST_BY[code],
             }
             for bundle, target, source_after, target_after, code in zip(
                 pairs.candidates.bundles[rows].tolist(),
@@ -178,8 +184,11 @@ class Judged:
         ]
 
 
-def evaluate(model: Model, found: Candidates, targets: Ints, caps: BrokerCaps) -> Pairs:
-    """Every pair against the model as it stands, not yet judged by bounds. Needs at least one bundle and one target."""
+def evaluate(model: Model, found: Candidates, targets: Ints, caps: BrokerCaps | None) -> Pairs:
+    """Every pair against the model as it stands, not yet judged by bounds. Needs at least one bundle and one target.
+
+    `caps`: None if no broker can reach one in this round.
+    """
     source, before = found.source, float(model.score[found.source])
     source_after = model.without(source, found.taken)
     target_after = model.with_(targets, found.work)
@@ -192,9 +201,11 @@ def evaluate(model: Model, found: Candidates, targets: Ints, caps: BrokerCaps) -
     return Pairs(found, targets, before, source_after, target_after, closed, target_with_margin, relieved, gain)
 
 
-def _closed(model: Model, found: Candidates, targets: Ints, caps: BrokerCaps) -> Ints | None:
+def _closed(model: Model, found: Candidates, targets: Ints, caps: BrokerCaps | None) -> Ints | None:
     """By which rule the bundle must not go there, whatever it brings; None: nothing is forbidden."""
-    over_cap = pairs_exceed_caps(model.totals[targets], model.snapshot.fields[found.bundles], caps)
+    over_cap = np.zeros((1, 1), bool)
+    if caps is not None:
+        over_cap = pairs_exceed_caps(model.totals[targets], model.snapshot.fields[found.bundles], caps)
     avoided, forbidden = model.avoided(found.bundles, targets), model.forbidden(found.bundles, targets)
     if forbidden is None and not over_cap.any() and not avoided.any():
         return None

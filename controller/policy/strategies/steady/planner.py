@@ -14,6 +14,7 @@ import numpy as np
 
 from controller.domain.decision import Reason
 from controller.domain.settings.policy import PolicySettings
+from controller.policy.placement.constraints import can_reach_caps
 from controller.policy.placement.repair import Repair, repair_placements
 from controller.policy.strategies.decision_log import DecisionLog
 from controller.policy.strategies.steady.candidates import near, targets_within_rules
@@ -60,6 +61,8 @@ class Planner:
         self.log = DecisionLog(snapshot, NAME, self.evidence.first_reason, self.evidence.of_broker)
         budget = snapshot.quota.allow(max(MIN_BUDGET, wanted))
         self.chosen = Choices(snapshot, model, self.log, self.evidence, budget)
+        most = min(budget, int(self.chosen.left.max(initial=0)))
+        self.caps = settings.caps if can_reach_caps(snapshot, settings.caps, most) else None
         self._fruitless = 0  # swaps looked for and not found
 
     def plan(self) -> None:
@@ -114,7 +117,7 @@ class Planner:
         excess = float(self.model.score[source] - self.model.level)
         relief = self._relief(found)
         close = near(found, relief, excess)
-        pairs = evaluate(self.model, close, targets, self.settings.caps)
+        pairs = evaluate(self.model, close, targets, self.caps)
         for bounds in self._bounds(source, relief):
             judged = pairs.within(bounds)
             best = judged.best()
@@ -177,7 +180,7 @@ class Planner:
             fits_better = targets[model.size[targets] >= LARGER * model.size[source]]
             bounds = Bounds(self.least, 0.0, (1 - WORTH_IT) * float(model.score[source]))
             if len(fits_better):
-                judged = evaluate(model, only, fits_better, self.settings.caps).within(bounds)
+                judged = evaluate(model, only, fits_better, self.caps).within(bounds)
                 best = judged.best()
                 if best is not None:
                     self.chosen.move_best(judged, best, self._why(source))
@@ -254,7 +257,7 @@ class Planner:
         close = near(found, relief, float(self.model.score[source] - bounds.source_at_least))
         if self._has_only_small(source):
             bounds = bounds._replace(least=HALF * float(relief.max()))
-        return evaluate(self.model, close, np.array([idle]), self.settings.caps).within(bounds)
+        return evaluate(self.model, close, np.array([idle]), self.caps).within(bounds)
 
     def _open_targets(self, bundle: int) -> tuple[Ints, Floats]:
         """For a bundle that isolation forbids where it is: who may take something, and their scores with it."""
