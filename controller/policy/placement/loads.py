@@ -70,7 +70,7 @@ def _sum_costs(snapshot: Snapshot, cost: Floats, holdings: Holdings) -> Floats:
     named = np.column_stack([np.bincount(at, column[owned], count) for column in cost.T])
     held = np.array([holdings.total(broker) for broker in snapshot.brokers])
     unnamed = np.maximum(0, held - np.bincount(at, minlength=count))
-    return np.asarray(named + unnamed[:, None] * np.ascontiguousarray(cost).mean(axis=0))
+    return np.asarray(named + unnamed[:, None] * cost.mean(axis=0))
 
 
 class BrokerStanding(NamedTuple):
