@@ -44,10 +44,12 @@ class Held:
         """Those that nothing forbids to move and no decision of this round names."""
         known = self._known.get(broker)
         if known is None:
-            bundles = self.all_of(broker)
-            bundles = bundles[self._free[bundles]]
+            held = self.all_of(broker)
+            bundles = held[self._free[held]]
             cost = disruption(self._model.snapshot, bundles) if len(bundles) else np.zeros(0)
             known = self._known[broker] = Candidates.of(self._model, broker, bundles, cost)
+            if len(bundles) == len(held):
+                self._alone.setdefault(broker, highest(known.taken))
         return known
 
     def name(self, bundle: int) -> None:
@@ -56,7 +58,7 @@ class Held:
         broker = int(self._model.snapshot.owner[bundle])
         known = self._known.get(broker)
         if known is not None:
-            self._known[broker] = known.select((known.bundles != bundle).nonzero()[0])
+            self._known[broker] = known.without(bundle)
 
     def largest_of(self, broker: int) -> tuple[int, float] | None:
         """The broker's heaviest bundle that has not left it, free or not, and the score it alone would give it."""

@@ -57,6 +57,13 @@ class Candidates:
         """Only these, in order of the bundles."""
         return Candidates(self.source, self.bundles[rows], self.figures.take(rows, axis=1))
 
+    def without(self, bundle: int) -> Candidates:
+        """All but this one, in the same order: that of the bundles' indices."""
+        at = int(self.bundles.searchsorted(bundle))
+        if at == len(self.bundles) or self.bundles[at] != bundle:
+            return self
+        return Candidates(self.source, np.delete(self.bundles, at), np.delete(self.figures, at, axis=1))
+
     @property
     def work(self) -> Floats:
         """[C x n] now, in units of the usual broker."""
