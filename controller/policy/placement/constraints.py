@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from types import EllipsisType
 
 import numpy as np
 
@@ -99,15 +100,15 @@ def exceeds_caps(totals: Floats, caps: BrokerCaps, reached: bool = False) -> Boo
     return result
 
 
-def list_capped(totals: Floats, caps: BrokerCaps) -> list[tuple[Floats, int]]:
-    """[...] each quantity of totals [... x F] that has a cap, with the cap."""
+def list_capped(totals: Floats, caps: BrokerCaps, rows: Ints | EllipsisType = ...) -> list[tuple[Floats, int]]:
+    """[...] each quantity of totals [... x F] that has a cap, with the cap. `rows`: of these alone."""
     measured = (
         (("topics",), caps.max_topics),
         (("storage_bytes", "cache_bytes"), caps.max_bundle_memory_bytes),
         (("throughput_in", "throughput_out"), caps.max_throughput_bytes_per_s),
     )
     return [
-        (np.asarray(reduce(np.add, (totals[..., _F[name]] for name in names))), cap)
+        (np.asarray(reduce(np.add, (totals[rows, _F[name]] for name in names))), cap)
         for names, cap in measured
         if cap is not None
     ]
@@ -122,13 +123,14 @@ def can_reach_caps(snapshot: Snapshot, caps: BrokerCaps, moves: int) -> bool:
     )
 
 
-def pairs_exceed_caps(totals: Floats, fields: Floats, caps: BrokerCaps) -> Bools:
-    """[n x t] whether a target of these totals [t x F] is above a cap with a bundle of these fields [n x F].
+def pairs_exceed_caps(totals: Floats, targets: Ints, fields: Floats, bundles: Ints, caps: BrokerCaps) -> Bools:
+    """[n x t] whether one of the targets, of totals [B x F], is above a cap with one of the bundles, of fields [N x F].
 
     [1 x 1] where nothing has a cap.
     """
     result = np.zeros((1, 1), bool)
-    for (held, cap), (value, _) in zip(list_capped(totals, caps), list_capped(fields, caps), strict=True):
+    of_bundles = list_capped(fields, caps, bundles)
+    for (held, cap), (value, _) in zip(list_capped(totals, caps, targets), of_bundles, strict=True):
         if held.max(initial=0.0) + value.max(initial=0.0) > cap:  # hardly ever, and all pairs are many
             result = result | (held + value[:, None] > cap)
     return result

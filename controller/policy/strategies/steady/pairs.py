@@ -212,7 +212,7 @@ def _closed(model: Model, found: Candidates, targets: Ints, caps: BrokerCaps | N
     """By which rule the bundle must not go there, whatever it brings; None: nothing is forbidden."""
     over_cap = np.zeros((1, 1), bool)
     if caps is not None:
-        over_cap = pairs_exceed_caps(model.totals[targets], model.snapshot.fields[found.bundles], caps)
+        over_cap = pairs_exceed_caps(model.totals, targets, model.snapshot.fields, found.bundles, caps)
     avoided, forbidden = model.avoided(found.bundles, targets), model.forbidden(found.bundles, targets)
     if forbidden is None and not over_cap.any() and not avoided.any():
         return None
