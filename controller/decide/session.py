@@ -12,14 +12,14 @@ reads from its tables, though without a journal, and the same plan is made of it
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from controller.decide.line import BUNDLE_FIGURES, Line
+from controller.decide.names import Names
 from controller.domain.decision import Decision, DecisionKind
 from controller.domain.errors import BadRecord
 from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, RESOURCES, UNKNOWN
@@ -31,7 +31,7 @@ from controller.policy.strategies import get
 from controller.policy.strategies.weighted.target_choice import PARTITION
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
-from controller.policy.view.frame import OWNED, Frame, Ints, namespace_of_bundle
+from controller.policy.view.frame import OWNED, Frame, Ints
 from controller.policy.view.snapshot import Snapshot, from_frame
 from controller.policy.view.tabulate import quantise
 
@@ -42,7 +42,7 @@ LARGEST_SUM = 2.0**61  # in quantised units
 _F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
 _FIGURE_FIELDS = ("msg_rate_in", "msg_rate_out", "throughput_in", "throughput_out", "topics", "producers", "consumers")
 _FIGURE_COLUMNS = [_F[name] for name in _FIGURE_FIELDS]
-_FIGURE_SCALES = np.array([FIELD_SCALES[at] for at in _FIGURE_COLUMNS], np.float64)
+_FIGURE_SCALES = [float(FIELD_SCALES[at]) for at in _FIGURE_COLUMNS]
 _MEMORY = [RESOURCES.index("memory"), RESOURCES.index("direct_memory")]
 assert len(_FIGURE_FIELDS) == len(BUNDLE_FIGURES)
 
@@ -53,22 +53,6 @@ class Underway(NamedTuple):
     source: str
     target: str | None
     at_ms: int
-
-
-@dataclass(frozen=True, eq=False)
-class Names:
-    """The bundles of a line in order of name, with their indices; the same object while the bundles stay the same."""
-
-    sorted: tuple[str, ...]
-    index: Mapping[str, int]
-    spaces: Mapping[str, int]  # bundles of every namespace; "" for names without one
-
-    @classmethod
-    def of(cls, bundles: Sequence[str]) -> Names:
-        """Of the names as a line has them; a bundle that two brokers report appears once."""
-        names = tuple(sorted(set(bundles)))
-        spaces = Counter(map(namespace_of_bundle, names))
-        return cls(names, {name: at for at, name in enumerate(names)}, dict(spaces))
 
 
 class DecideSession:
@@ -82,12 +66,11 @@ class DecideSession:
         self._now_ms = -1
         self._incarnations: dict[str, int] = {}
         self._held: dict[str, int] = {}  # of the line before
-        self._names = Names.of(())
-        self._order: list[str] = []  # the bundles of the line before, as they stood
-        self._at: Ints = np.zeros(0, np.int64)  # [M] the index of each among the names
+        self._names = Names.of([])
         self._owners: dict[str, str] = {}  # of bundles that two brokers reported in the line before
         self._underway: dict[str, Underway] = {}
-        self._moved_at_ms: dict[str, int] = {}
+        self._moved_at_ms: Ints = np.zeros(0, np.int64)  # [N] 0: not within its grace period
+        self._out_of_sight: dict[str, int] = {}  # the same of bundles that the line lacks, as their broker is silent
 
     def snapshot(self, line: Line) -> Snapshot:
         """The line as a strategy sees it. Raises BadRecord for a line older than the one before."""
@@ -118,15 +101,12 @@ class DecideSession:
         by_name = self._settings.weighted.max_partitions_per_broker is not None  # nothing else needs partitions
         fields, totals = _quantised_fields(line, by_name)
         reporter = np.repeat(place, line.held)
-        at = self._places(line)
+        self._follow_names(line)
+        at = self._names.at
         rows = np.lexsort((reporter, at)) if len(at) != len(self._names.sorted) else _inverse(at)
         bundle, reporter = at[rows], reporter[rows]
         owner = self._owner(bundle, reporter, brokers)
         self._note_moves(owner, brokers, line.now_ms)
-        moved_at = np.zeros(len(owner), np.int64)
-        for name, moved_at_ms in self._moved_at_ms.items():
-            if name in self._names.index:  # the bundles of a silent broker are missing for a while
-                moved_at[self._names.index[name]] = moved_at_ms
         usage, limit = _quantised_resources(line)
         return Frame.of(
             line.now_ms,
@@ -134,28 +114,27 @@ class DecideSession:
             brokers,
             self._names.sorted,
             broker={name: values[order] for name, values in self._broker_facts(line).items()},
-            bundle={"owner": owner, "status": OWNED, "epoch": EPOCH, "moved_at_ms": moved_at},
+            bundle={"owner": owner, "status": OWNED, "epoch": EPOCH, "moved_at_ms": self._moved_at_ms},
             row={"bundle": bundle, "reporter": reporter, "reports": REPORTS},
             usage=usage[order],
             limit=limit[order],
             totals=totals[order],
-            row_fields=fields[rows],
+            row_fields=_take_rows(fields, rows),
             namespace_bundles=self._names.spaces,
         )
 
-    def _places(self, line: Line) -> Ints:
-        """[M] the index of each of the line's bundles among the names, which are renewed when the bundles change."""
-        if line.bundles == self._order:
-            return self._at
-        try:
-            at = np.fromiter(map(self._names.index.__getitem__, line.bundles), np.int64, len(line.bundles))
-        except KeyError:
-            at = None
-        if at is None or not np.bincount(at, minlength=len(self._names.sorted)).all():
-            self._names = Names.of(line.bundles)
-            at = np.fromiter(map(self._names.index.__getitem__, line.bundles), np.int64, len(line.bundles))
-        self._order, self._at = line.bundles, at
-        return at
+    def _follow_names(self, line: Line) -> None:
+        """The names of this line, and what is remembered of them in their order."""
+        before, self._names = self._names, self._names.follow(line.bundles)
+        if self._names.sorted is before.sorted:
+            return
+        for old in np.flatnonzero(self._moved_at_ms).tolist():
+            self._out_of_sight[before.sorted[old]] = int(self._moved_at_ms[old])
+        self._moved_at_ms = np.zeros(len(self._names.sorted), np.int64)
+        for name in list(self._out_of_sight):
+            at = self._names.place_of(name)
+            if at is not None:
+                self._moved_at_ms[at] = self._out_of_sight.pop(name)
 
     def _owner(self, bundle: Ints, reporter: Ints, brokers: tuple[str, ...]) -> Ints:
         """[N] the reporter of each bundle; of two the one that it is on its way to, else the one that had it before."""
@@ -178,17 +157,16 @@ class DecideSession:
         """Settle the moves that this line shows; forget bundles that are past their grace period."""
         grace_ms = self._settings.shed.grace_period_ms
         for name, move in list(self._underway.items()):
-            at = self._names.index.get(name)
+            at = self._names.place_of(name)
             here = brokers[owner[at]] if at is not None else None
             target_died = move.target is not None and move.target not in brokers
-            seen = here is not None and (here != move.source or target_died)  # it may be back where it came from
-            if seen:
-                self._moved_at_ms[name] = max(1, move.at_ms)
+            seen = at is not None and (here != move.source or target_died)  # it may be back where it came from
+            if at is not None and seen:
+                self._moved_at_ms[at] = max(1, move.at_ms)
             if seen or now_ms - move.at_ms >= grace_ms:
                 del self._underway[name]
-        self._moved_at_ms = {
-            name: moved_at_ms for name, moved_at_ms in self._moved_at_ms.items() if now_ms - moved_at_ms < grace_ms
-        }
+        self._moved_at_ms[now_ms - self._moved_at_ms >= grace_ms] = 0
+        self._out_of_sight = {name: at for name, at in self._out_of_sight.items() if now_ms - at < grace_ms}
 
     def _broker_facts(self, line: Line) -> dict[str, Ints]:
         """[B] columns in the line's order. A broker that comes back, or comes back empty, is another process."""
@@ -220,17 +198,29 @@ def _quantised_fields(line: Line, partitions_by_name: bool) -> tuple[Ints, Ints]
 
     A line has no number of partitions; where it is needed, topics of a bundle with a partition's name are partitions.
     """
-    fields = np.zeros((len(line.bundles), len(BUNDLE_FIELDS)), np.int64)
+    fields = np.zeros((len(BUNDLE_FIELDS), len(line.bundles)), np.int64)
     most = LARGEST_SUM / max(1, len(line.bundles))  # their sums, in + out of all, have to fit into 64 bits
-    fields[:, _FIGURE_COLUMNS] = np.rint(np.minimum(line.figures * _FIGURE_SCALES, most))
-    fields[:, _F["sessions"]] = fields[:, _F["producers"]] + fields[:, _F["consumers"]]
+    for at, (column, scale) in enumerate(zip(_FIGURE_COLUMNS, _FIGURE_SCALES, strict=True)):
+        fields[column] = np.rint(np.minimum(line.figures[:, at] * scale, most))
+    fields[_F["sessions"]] = fields[_F["producers"]] + fields[_F["consumers"]]
     if partitions_by_name:
-        named = np.fromiter((PARTITION.search(name) is not None for name in line.bundles), bool, len(fields))
-        fields[:, _F["partitions"]] = np.where(named, fields[:, _F["topics"]], 0)
-    sums = np.zeros((len(fields) + 1, len(BUNDLE_FIELDS)), np.int64)
-    np.cumsum(fields, axis=0, out=sums[1:])
+        named = np.fromiter((PARTITION.search(name) is not None for name in line.bundles), bool, len(line.bundles))
+        fields[_F["partitions"]] = np.where(named, fields[_F["topics"]], 0)
+    totals = np.zeros((len(line.held), len(BUNDLE_FIELDS)), np.int64)
     ends = np.cumsum(line.held)
-    return fields, sums[ends] - sums[ends - line.held]
+    sums = np.zeros(len(line.bundles) + 1, np.int64)
+    for column in np.flatnonzero(fields.any(axis=1)).tolist():
+        np.cumsum(fields[column], out=sums[1:])
+        totals[:, column] = sums[ends] - sums[ends - line.held]
+    return fields.T, totals
+
+
+def _take_rows(fields: Ints, rows: Ints) -> Ints:
+    """[M x F] these rows, column by column in memory as they are; columns of zeros, which a line has, cost nothing."""
+    result = np.zeros((fields.shape[1], len(rows)), np.int64)
+    for column in np.flatnonzero(fields.any(axis=0)).tolist():
+        result[column] = fields[rows, column]
+    return result.T
 
 
 def _quantised_resources(line: Line) -> tuple[Ints, Ints]:

@@ -8,7 +8,7 @@ below its maximum of bundles.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from controller.policy.view.snapshot import Snapshot
 _F = {name: i for i, name in enumerate(BUNDLE_FIELDS)}
 _PULSARS = (Reason.SPLIT_TOPICS, Reason.SPLIT_SESSIONS, Reason.SPLIT_MSG_RATE, Reason.SPLIT_BANDWIDTH)
 SPLIT_LIMITS = (*_PULSARS, Reason.SPLIT_STORAGE)
+_STAYS_WHOLE = (CODES[Reason.EXCLUDED], CODES[Reason.FROZEN])
 _NAMES = tuple(limit.value for limit in SPLIT_LIMITS)  # an enum's value is looked up anew at every access
 
 
@@ -60,7 +61,7 @@ def measure_excess(fields: Floats, settings: SplitSettings) -> Floats:
         (fields[:, _F["storage_bytes"]], settings.max_storage_bytes),
     )
     off = np.zeros(len(fields))
-    return np.column_stack([value / limit if limit is not None and limit > 0 else off for value, limit in measured])
+    return np.vstack([value / limit if limit is not None and limit > 0 else off for value, limit in measured]).T
 
 
 def find_exceeded_limits(fields: Floats, settings: SplitSettings) -> Ints:
@@ -79,12 +80,14 @@ def propose_splits(snapshot: Snapshot, settings: SplitSettings, taken: Collectio
     wanted = np.flatnonzero((codes != ALLOWED) & _have_live_owner(snapshot))
     permille = np.rint(measure_excess(snapshot.fields[wanted], settings) * 1000).astype(np.int64)
     order = np.argsort(-permille.max(axis=1, initial=0), kind="stable")
+    listed = _NAMES if settings.max_storage_bytes else _NAMES[: len(_PULSARS)]  # only a limit that is on is mentioned
     free = Counter({ns: settings.namespace_maximum_bundles - n for ns, n in snapshot.frame.namespace_bundles.items()})
     decisions = []
-    for at, row in zip(wanted[order].tolist(), permille[order].tolist(), strict=True):
+    wanted = wanted[order]
+    for at, code, row in zip(wanted.tolist(), codes[wanted].tolist(), permille[order].tolist(), strict=True):
         obstacle = _find_obstacle(snapshot, settings, at, free, taken)
-        evidence = _evidence(snapshot, settings, at, REASONS[codes[at]], row)
-        decisions.append(_decision(snapshot, at, REASONS[codes[at]], obstacle, evidence))
+        evidence = _evidence(snapshot, at, REASONS[code], dict(zip(listed, row, strict=False)))
+        decisions.append(_decision(snapshot, at, REASONS[code], obstacle, evidence))
         if obstacle is None:
             free[namespace_of_bundle(snapshot.bundles[at])] -= 1
     return decisions
@@ -101,13 +104,14 @@ def _find_obstacle(
     """Why this bundle cannot be split now; None when it can. A grace period does not prevent a split."""
     name = snapshot.bundles[at]
     block = int(snapshot.bundle_block[at])
-    if block in (CODES[Reason.EXCLUDED], CODES[Reason.FROZEN]):
+    if block in _STAYS_WHOLE:
         return REASONS[block]
     if snapshot.in_flight[at] or name in taken:
         return Reason.IN_FLIGHT
     if not settings.enabled:
         return Reason.SWITCHED_OFF
-    topics, bundle = float(snapshot.fields[at, _F["topics"]]), range_of(name)
+    topics = float(snapshot.fields[at, _F["topics"]])
+    bundle = range_of(name) if topics > 1 else None
     if topics <= 1 or (bundle is not None and unsplittable(bundle, topics)):
         return Reason.UNSPLITTABLE
     namespace = namespace_of_bundle(name)
@@ -116,13 +120,10 @@ def _find_obstacle(
     return None
 
 
-def _evidence(
-    snapshot: Snapshot, settings: SplitSettings, at: int, reason: Reason, permille: Sequence[int]
-) -> dict[str, Any]:
-    listed = len(SPLIT_LIMITS if settings.max_storage_bytes else _PULSARS)  # only a limit that is on is mentioned
+def _evidence(snapshot: Snapshot, at: int, reason: Reason, permille: Mapping[str, int]) -> dict[str, Any]:
     return {
-        "exceeded": _NAMES[SPLIT_LIMITS.index(reason)],
-        "permille_of_limit": dict(zip(_NAMES[:listed], permille[:listed], strict=True)),
+        "exceeded": reason.value,
+        "permille_of_limit": permille,
         "namespace_bundles": int(snapshot.frame.namespace_bundles[namespace_of_bundle(snapshot.bundles[at])]),
     }
 
@@ -131,7 +132,7 @@ def _decision(
     snapshot: Snapshot, at: int, reason: Reason, obstacle: Reason | None, evidence: Mapping[str, Any]
 ) -> Decision:
     name = snapshot.bundles[at]
-    bundle = range_of(name)
+    bundle = range_of(name) if obstacle is None else None
     return Decision(
         id="",
         kind=DecisionKind.SPLIT if obstacle is None else DecisionKind.SKIP,
@@ -140,7 +141,7 @@ def _decision(
         bundle=name,
         source=snapshot.brokers[snapshot.owner[at]],
         epoch=int(snapshot.epoch[at]),
-        boundary=bundle.middle() if obstacle is None and bundle is not None else None,
+        boundary=bundle.middle() if bundle is not None else None,
         strategy="split",
         evidence=evidence,
     )

@@ -13,6 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from types import EllipsisType
 
 import numpy as np
 
@@ -98,23 +100,37 @@ def exceeds_caps(totals: Floats, caps: BrokerCaps, reached: bool = False) -> Boo
     return result
 
 
-def list_capped(totals: Floats, caps: BrokerCaps) -> list[tuple[Floats, int]]:
-    """[...] each quantity of totals [... x F] that has a cap, with the cap."""
+def list_capped(totals: Floats, caps: BrokerCaps, rows: Ints | EllipsisType = ...) -> list[tuple[Floats, int]]:
+    """[...] each quantity of totals [... x F] that has a cap, with the cap. `rows`: of these alone."""
     measured = (
-        (totals[..., _F["topics"]], caps.max_topics),
-        (totals[..., _F["storage_bytes"]] + totals[..., _F["cache_bytes"]], caps.max_bundle_memory_bytes),
-        (totals[..., _F["throughput_in"]] + totals[..., _F["throughput_out"]], caps.max_throughput_bytes_per_s),
+        (("topics",), caps.max_topics),
+        (("storage_bytes", "cache_bytes"), caps.max_bundle_memory_bytes),
+        (("throughput_in", "throughput_out"), caps.max_throughput_bytes_per_s),
     )
-    return [(value, cap) for value, cap in measured if cap is not None]
+    return [
+        (np.asarray(reduce(np.add, (totals[rows, _F[name]] for name in names))), cap)
+        for names, cap in measured
+        if cap is not None
+    ]
 
 
-def pairs_exceed_caps(totals: Floats, fields: Floats, caps: BrokerCaps) -> Bools:
-    """[n x t] whether a target of these totals [t x F] is above a cap with a bundle of these fields [n x F].
+def can_reach_caps(snapshot: Snapshot, caps: BrokerCaps, moves: int) -> bool:
+    """Whether a broker that takes so many bundles could come anywhere near a cap."""
+    of_bundles = list_capped(snapshot.fields, caps)
+    return any(
+        2 * (held.max(initial=0.0) + moves * value.max(initial=0.0)) > cap
+        for (held, cap), (value, _) in zip(list_capped(snapshot.totals, caps), of_bundles, strict=True)
+    )
+
+
+def pairs_exceed_caps(totals: Floats, targets: Ints, fields: Floats, bundles: Ints, caps: BrokerCaps) -> Bools:
+    """[n x t] whether one of the targets, of totals [B x F], is above a cap with one of the bundles, of fields [N x F].
 
     [1 x 1] where nothing has a cap.
     """
     result = np.zeros((1, 1), bool)
-    for (held, cap), (value, _) in zip(list_capped(totals, caps), list_capped(fields, caps), strict=True):
+    of_bundles = list_capped(fields, caps, bundles)
+    for (held, cap), (value, _) in zip(list_capped(totals, caps, targets), of_bundles, strict=True):
         if held.max(initial=0.0) + value.max(initial=0.0) > cap:  # hardly ever, and all pairs are many
             result = result | (held + value[:, None] > cap)
     return result

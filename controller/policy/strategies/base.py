@@ -90,20 +90,20 @@ def score_rows(
 
     `mean`: of all brokers, or [B] of those that each can share work with. In 1 / SCORE_UNIT, like the scores.
     """
-    eligible = snapshot.eligible
-    means = np.broadcast_to(mean, (len(snapshot.brokers),)).tolist()
+    means = np.broadcast_to(mean, (len(snapshot.brokers),))
+    columns = (snapshot.utilisation, snapshot.score, means, hits, snapshot.eligible, sources)
     rows: list[Mapping[str, Any]] = []
-    for at, broker in enumerate(snapshot.brokers):
-        used = snapshot.utilisation[at].tolist()
-        score = int(snapshot.score[at])
+    for at, (broker, used, score, of_all, times, eligible, source) in enumerate(
+        zip(snapshot.brokers, *(column.tolist() for column in columns), strict=True)
+    ):
         rows.append(
             {
                 "broker": broker,
                 "score": None if score == NO_SCORE else score / SCORE_UNIT,
-                "mean": means[at] / SCORE_UNIT,
-                "hits": int(hits[at]),
-                "eligible": bool(eligible[at]),
-                "source": bool(sources[at]),
+                "mean": of_all / SCORE_UNIT,
+                "hits": int(times),
+                "eligible": eligible,
+                "source": bool(source),
                 "reason": reasons[at].value,
                 "utilisations": {r: round(u, 4) if u == u else None for r, u in zip(RESOURCES, used, strict=True)},
             }

@@ -224,7 +224,7 @@ def _judge_pairs(model: Model, source: int, bundles: Ints, targets: Ints, settin
     source_after = model.source_after(source, bundles)
     target_after = model.target_after(bundles, targets)
     after = source_after[:, None]
-    over_cap = pairs_exceed_caps(model.totals[targets], model.snapshot.fields[bundles], settings.caps)
+    over_cap = pairs_exceed_caps(model.totals, targets, model.snapshot.fields, bundles, settings.caps)
     rules = (
         (over_cap, Reason.BROKER_CAP),
         (target_after >= mean + margin, Reason.TARGET_ABOVE_MEAN),

@@ -135,8 +135,11 @@ def _empty(kind: type[_T]) -> _T:
 def _align(states: _T, names: tuple[str, ...], new: Mapping[str, float]) -> _T:
     if states.names is names or states.names == names:
         return states
-    place = _places(states.names)
-    at = np.fromiter((place.get(name, -1) for name in names), np.int64, len(names))
+    if not states.names:
+        at = np.full(len(names), -1, np.int64)
+    else:
+        place = _places(states.names)
+        at = np.fromiter((place.get(name, -1) for name in names), np.int64, len(names))
     known = at >= 0
     columns = {}
     for name in name_columns(type(states)):

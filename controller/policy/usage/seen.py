@@ -35,12 +35,16 @@ class Seen:
         reports, reporter, bundle = frame.broker("reports"), frame.row("reporter"), frame.row("bundle")
         of_row = frame.row("reports")
         share = np.minimum(1.0, of_row / np.maximum(reports[reporter], 1))
-        fields = (frame.row_fields / _FIELD_SCALES)[:, DRIVER_COLUMNS]
+        fields = frame.row_fields[:, DRIVER_COLUMNS] / _FIELD_SCALES[DRIVER_COLUMNS]
         rows = fields * share[:, None]
         count, size = len(frame.brokers), len(frame.bundles)
         named = sums_by(reporter, rows, count)
         totals = np.maximum((frame.totals / _FIELD_SCALES)[:, DRIVER_COLUMNS], named)
-        weight = np.maximum(np.bincount(bundle, of_row, size), 1.0)
+        if frame.one_row_each:
+            full = fields * of_row[:, None] / np.maximum(of_row, 1.0)[:, None]
+        else:
+            weight = np.maximum(np.bincount(bundle, of_row, size), 1.0)
+            full = sums_by(bundle, fields * of_row[:, None], size) / weight[:, None]
         known = (frame.usage[:, CPU] != UNKNOWN) & (frame.limit[:, CPU] != UNKNOWN) & (reports > 0)
         known &= frame.usage[:, CPU] <= IMPOSSIBLE_FACTOR * frame.limit[:, CPU]  # beyond, it is a misreading
         scale = RESOURCE_SCALES[CPU]
@@ -52,7 +56,7 @@ class Seen:
             bundle=bundle,
             reporter=reporter,
             rows=rows,
-            full=sums_by(bundle, fields * of_row[:, None], size) / weight[:, None],
+            full=full,
         )
 
 

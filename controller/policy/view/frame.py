@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -146,6 +146,12 @@ class Frame:
         """[M] a column of ROW_FACTS."""
         return self.row_facts[:, ROW_FACTS.index(column)]
 
+    @cached_property
+    def one_row_each(self) -> bool:
+        """Whether the rows are the bundles, in order: one broker reported each. So means over rows need no sums."""
+        size = len(self.bundles)
+        return len(self.row_fields) == size and bool((self.row("bundle") == np.arange(size)).all())
+
     @property
     def in_service(self) -> NDArray[np.bool_]:
         """[B] registered, alive and here to stay: available for an isolation policy."""
@@ -259,10 +265,12 @@ def namespace_of_bundle(name: str) -> str:
 @lru_cache(maxsize=4)
 def namespaces_of(bundles: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
     """The sorted namespaces of these bundles, and [N] the index of each bundle's. Keeps the newest clusters."""
-    spaces, codes = np.unique(np.array([namespace_of_bundle(name) for name in bundles], object), return_inverse=True)
-    codes = codes.astype(np.int64)
+    of_each = [name.rpartition("/")[0] for name in bundles]
+    spaces = tuple(sorted(set(of_each)))
+    index = {space: at for at, space in enumerate(spaces)}
+    codes = np.fromiter(map(index.__getitem__, of_each), np.int64, len(of_each))
     codes.flags.writeable = False
-    return tuple(spaces.tolist()), codes
+    return spaces, codes
 
 
 def _matrix(rows: Sequence[Sequence[int]], width: int) -> Ints:
@@ -274,7 +282,7 @@ def _matrix_of(names: Sequence[str], columns: Facts, rows: int) -> Ints:
     unknown = [name for name in columns if name not in names]
     if unknown:
         raise ValueError(f"{', '.join(unknown)}: the columns are {', '.join(names)}")
-    result = np.zeros((rows, len(names)), np.int64)
+    result = np.zeros((len(names), rows), np.int64).T  # columns are read one at a time
     for name, values in columns.items():
         result[:, names.index(name)] = values
     return result

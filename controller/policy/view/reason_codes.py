@@ -10,6 +10,7 @@ from controller.domain.decision import Reason
 REASONS = tuple(Reason)
 CODES = {reason: code for code, reason in enumerate(REASONS)}
 ALLOWED = -1  # in the *_block arrays: no rule forbids it
+LOST_BY = (*(reason.value for reason in REASONS), "")  # what evidence calls a code; ALLOWED is the last
 
 Ints = NDArray[np.int64]
 

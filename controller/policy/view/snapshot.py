@@ -10,9 +10,9 @@ b" counts for the bundle's owner: the part of r's average that came from b is ta
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -213,6 +213,18 @@ def _unscaled(values: Ints, scales: tuple[int, ...]) -> Floats:
     return np.where(values < 0, np.nan, values / np.array(scales, np.float64))
 
 
+def _by_column(values: Floats | Ints, rows: int, change: Callable[[Any, int], Floats]) -> Floats:
+    """[rows x columns] of each column as `change` makes it, given its index too; one column after the other in memory.
+
+    Columns of zeros stay as they are and cost nothing: lines of `ballast decide` lack half of the fields.
+    """
+    result = np.zeros((values.shape[1], rows)).T
+    for at in range(values.shape[1]):
+        if values[:, at].any():
+            result[:, at] = change(values[:, at], at)
+    return result
+
+
 class _Rows:
     """The M rows of a frame as floats, with their costs and their share of the reporter's average."""
 
@@ -220,22 +232,23 @@ class _Rows:
         self.bundle, self.reporter, self.reports = frame.row("bundle"), frame.row("reporter"), frame.row("reports")
         self.count = len(frame.bundles)
         self.owner = frame.bundle("owner")[self.bundle]
-        self.fields = frame.row_fields / np.array(FIELD_SCALES, np.float64)
+        self.fields = _by_column(frame.row_fields, len(self.bundle), lambda column, at: column / FIELD_SCALES[at])
         heard = reports[self.reporter] > 0
         # where the reporter sent no report of itself, the owner's reports say how long a full window is
         window = np.where(heard, reports[self.reporter], reports[self.owner])
         self.share = np.minimum(1.0, self.reports / np.maximum(window, 1))
         self.cost = costs(unit_costs(usage, totals), np.where(heard, self.reporter, -1), self.share, self.fields)
-        self._one_each = len(self.bundle) == self.count and bool((self.bundle == np.arange(self.count)).all())
+        self._one_each = frame.one_row_each
         self.moved = np.flatnonzero((self.owner != self.reporter) & (self.owner != NOBODY))
 
     def mean(self, values: Floats) -> Floats:
         """[N x columns] mean over all reports of a bundle."""
-        if self._one_each:  # the same operations on the same numbers, without adding up anything
-            return np.asarray(self.reports[:, None] * values / np.maximum(self.reports, 1)[:, None])
-        weight = np.bincount(self.bundle, self.reports, self.count)
-        sums = [np.bincount(self.bundle, self.reports * values[:, c], self.count) for c in range(values.shape[1])]
-        return np.column_stack(sums) / np.maximum(weight, 1)[:, None]
+        weight = np.maximum(self._sum(self.reports), 1)
+        return _by_column(values, self.count, lambda column, _: self._sum(self.reports * column) / weight)
+
+    def _sum(self, values: Floats | Ints) -> Floats:
+        """[N] sums over the reports of a bundle; the values themselves where each has one."""
+        return np.asarray(values if self._one_each else np.bincount(self.bundle, values, self.count), np.float64)
 
     def displaced(self) -> Bools:
         """[N] whether a broker other than the owner reported the bundle."""

@@ -75,7 +75,7 @@ def tabulate(
         **_broker_columns(state, brokers, index, lagging),
         bundle=_bundle_facts(state, known, rows, index),
         row=rows,
-        row_fields=_quantise_columns(bundles, BUNDLE_FIELDS, FIELD_SCALES, 0)[reported][order],
+        row_fields=_quantise_columns(bundles, BUNDLE_FIELDS, FIELD_SCALES, 0, reported[order]),
         namespace_bundles=_count_namespaces(state, known),
         overrides=tuple(wish for wish in state.overrides.values() if wish.holds(at_ms)),
         forbidden=_find_forbidden(state.observed, ids, at_ms),
@@ -174,12 +174,11 @@ def _broker_ids(state: ClusterState, brokers: Columns, reporters: NDArray[Any]) 
     return tuple(sorted(living | set(brokers["broker"].tolist()) | set(reporters.tolist())))
 
 
-def _quantise_columns(columns: Columns, names: Sequence[str], scales: Sequence[int], unknown: int) -> Ints:
-    """[rows x names] quantised."""
-    size = len(columns[names[0]])
-    result = np.empty((size, len(names)), np.int64)
+def _quantise_columns(columns: Columns, names: Sequence[str], scales: Sequence[int], unknown: int, rows: Ints) -> Ints:
+    """[rows x names] quantised, one column after the other in memory."""
+    result = np.empty((len(names), len(rows)), np.int64).T
     for at, (name, scale) in enumerate(zip(names, scales, strict=True)):
-        result[:, at] = quantise(np.asarray(columns[name], np.float64), scale, unknown)
+        result[:, at] = quantise(np.asarray(columns[name], np.float64)[rows], scale, unknown)
     return result
 
 
@@ -202,7 +201,7 @@ def _broker_columns(
 
     def averages(names: Sequence[str], scales: Sequence[int], unknown: int) -> Ints:
         result = np.full((len(index), len(names)), unknown, np.int64)
-        result[where] = _quantise_columns(brokers, names, scales, unknown)[newest]
+        result[where] = _quantise_columns(brokers, names, scales, unknown, newest)
         return result
 
     limit = averages(_LIMIT, RESOURCE_SCALES, UNKNOWN)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from controller.policy.strategies.steady.disruption import disruption
-from controller.policy.strategies.steady.model import Model
+from controller.policy.strategies.steady.model import Model, highest
 from controller.policy.strategies.steady.pairs import Candidates
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
@@ -33,6 +33,7 @@ class Held:
         sizes = np.bincount(model.snapshot.owner + 1, minlength=count + 1)  # the first one stands for NOBODY
         self._starts = np.cumsum(sizes)
         self._known: dict[int, Candidates] = {}
+        self._alone: dict[int, Floats] = {}
         self._largest: dict[int, tuple[int, float] | None] = {}
 
     def all_of(self, broker: int) -> Ints:
@@ -41,81 +42,89 @@ class Held:
 
     def free_of(self, broker: int) -> Candidates:
         """Those that nothing forbids to move and no decision of this round names."""
-        if broker not in self._known:
-            bundles = self.all_of(broker)
-            bundles = bundles[self._free[bundles]]
+        known = self._known.get(broker)
+        if known is None:
+            held = self.all_of(broker)
+            bundles = held[self._free[held]]
             cost = disruption(self._model.snapshot, bundles) if len(bundles) else np.zeros(0)
-            model = self._model
-            self._known[broker] = Candidates(broker, bundles, model.work(bundles), model.relief(bundles, broker), cost)
-        known = self._known[broker]
-        free = self._free[known.bundles]
-        if not free.all():
-            known = self._known[broker] = select(known, np.flatnonzero(free))
+            known = self._known[broker] = Candidates.of(self._model, broker, bundles, cost)
+            if len(bundles) == len(held):
+                self._alone.setdefault(broker, highest(known.taken))
         return known
 
     def name(self, bundle: int) -> None:
         """A decision names the bundle: it stays where that decision puts it."""
         self._free[bundle] = False
+        broker = int(self._model.snapshot.owner[bundle])
+        known = self._known.get(broker)
+        if known is not None:
+            self._known[broker] = known.without(bundle)
 
     def largest_of(self, broker: int) -> tuple[int, float] | None:
         """The broker's heaviest bundle that has not left it, free or not, and the score it alone would give it."""
         found = self._largest.get(broker)
         if found is None or self._model.owner[found[0]] != broker:
             held = self.all_of(broker)
-            held = held[self._model.owner[held] == broker]
-            if not len(held):
+            here = self._model.owner[held] == broker
+            if not here.any():
                 return None
-            alone = self._model.alone(held, broker)
-            at = int(np.argmax(alone))
+            alone = np.where(here, self._alone_of(broker), -1.0)
+            at = int(alone.argmax())
             found = self._largest[broker] = int(held[at]), float(alone[at])
         return found
 
-
-def select(found: Candidates, rows: Ints) -> Candidates:
-    """Only these rows, in order of the bundles."""
-    return Candidates(found.source, found.bundles[rows], found.work[rows], found.relief[rows], found.disruption[rows])
+    def _alone_of(self, broker: int) -> Floats:
+        """[n] the score that each of a broker's own bundles would give it without the others."""
+        if broker not in self._alone:
+            bundles = self.all_of(broker)
+            relief = self._model.relief(bundles, self._model.work(bundles), broker)
+            self._alone[broker] = highest(self._model.on(broker, relief))
+        return self._alone[broker]
 
 
 def near(found: Candidates, relief: Floats, wanted: float) -> Candidates:
     """The largest whose relief [n] is at most `wanted`, the smallest above it, and the largest of all."""
-    fits = np.flatnonzero(relief <= wanted)
-    above = np.flatnonzero(relief > wanted)
-    chosen = np.zeros(len(relief), bool)
-    chosen[_first(fits, -relief[fits], FITTING)] = True
-    chosen[_first(above, relief[above], TOO_BIG)] = True
-    chosen[np.argmax(relief)] = True
-    return select(found, np.flatnonzero(chosen))
+    fitting = int(np.count_nonzero(relief <= wanted))
+    begin, end = max(fitting - FITTING, 0), min(fitting + TOO_BIG, len(relief))
+    ordered = np.partition(relief, (begin, end - 1))
+    least, most = ordered[begin], ordered[end - 1]
+    chosen = (relief >= least) & (relief <= most)
+    if np.count_nonzero(chosen) > end - begin:  # some are equal: of these the first
+        _leave_last(chosen, relief == least, int(np.count_nonzero(relief >= least)) - (len(relief) - begin))
+        _leave_last(chosen, relief == most, int(np.count_nonzero(relief <= most)) - end)
+    chosen[relief.argmax()] = True
+    return found.select(chosen.nonzero()[0])
 
 
 def targets_within_rules(model: Model, allowed: Bools, found: Candidates) -> Ints:
-    """`targets_for` the bundles' source; where isolation is configured, as many for each kind of namespace."""
+    """`targets_for` the bundles; where isolation is configured, as many for each kind of namespace."""
     if model.placement_state is None:
-        return targets_for(model, allowed, found.source)
-    kinds = [
-        targets_for(model, allowed & mask, found.source) for mask in model.placement_state.targets_of(found.bundles)
-    ]
+        return targets_for(model, allowed)
+    kinds = [targets_for(model, allowed & mask) for mask in model.placement_state.targets_of(found.bundles)]
     return np.unique(np.concatenate(kinds))
 
 
-def targets_for(model: Model, allowed: Bools, source: int) -> Ints:
-    """The allowed brokers with most room below the level and those with the lowest score; not the source itself."""
-    usable = allowed & (model.snapshot.target_block == ALLOWED)
-    usable[source] = False
-    left = np.flatnonzero(usable)
+def targets_for(model: Model, allowed: Bools) -> Ints:
+    """The allowed brokers with most room below the level and those with the lowest score."""
+    left: Ints = allowed.nonzero()[0]
     if len(left) <= MOST_TARGETS:
         return left
-    busy = model.busy[left].max(axis=1, initial=0.0)
-    headroom = (model.level - busy) * model.size[left]
-    chosen = np.zeros(len(usable), bool)
-    chosen[_first(left, -headroom, MOST_TARGETS)] = True
-    chosen[_first(left, busy, MOST_TARGETS)] = True
-    return np.flatnonzero(chosen)
+    peak = model.peak[left]
+    headroom = (model.level - peak) * model.size[left]
+    return np.asarray(left[_smallest(-headroom, MOST_TARGETS) | _smallest(peak, MOST_TARGETS)])
 
 
-def _first(of: Ints, by: Floats, count: int) -> Ints:
-    """The `count` with the smallest keys; stable."""
-    if len(of) <= count:
-        return of
-    edge = np.partition(by, count - 1)[count - 1]
-    close = np.flatnonzero(by <= edge)
-    return np.asarray(of[close[np.argsort(by[close], kind="stable")[:count]]])
+def _smallest(keys: Floats, count: int) -> Bools:
+    """[n] which of more than `count` keys are the smallest; of equal ones the first."""
+    edge = np.partition(keys, count - 1)[count - 1]
+    chosen = keys <= edge
+    surplus = int(np.count_nonzero(chosen)) - count
+    if surplus:
+        _leave_last(chosen, keys == edge, surplus)
+    return np.asarray(chosen)
+
+
+def _leave_last(chosen: Bools, equal: Bools, surplus: int) -> None:
+    """Choose so many fewer, the last of those that are equal."""
+    if surplus > 0:
+        chosen[np.flatnonzero(equal)[-surplus:]] = False

@@ -11,7 +11,7 @@ from controller.policy.strategies.decision_log import DecisionLog
 from controller.policy.strategies.steady.candidates import Held
 from controller.policy.strategies.steady.evidence import Evidence, split_decision
 from controller.policy.strategies.steady.model import Model, in_units
-from controller.policy.strategies.steady.pairs import Pairs
+from controller.policy.strategies.steady.pairs import Judged
 from controller.policy.strategies.steady.swap import Swap
 from controller.policy.view.frame import Ints
 from controller.policy.view.snapshot import Snapshot
@@ -37,11 +37,11 @@ class Choices:
         """Whether so many more moves of the broker would be over a budget."""
         return self.moves + moves > self.budget or bool(self.left[broker] < moves)
 
-    def move_best(self, pairs: Pairs, best: tuple[int, int], reason: Reason) -> None:
+    def move_best(self, judged: Judged, best: tuple[int, int], reason: Reason) -> None:
         """Move the bundle of a pair (row, column), with what the others lost by."""
-        row, column = best
+        (row, column), pairs = best, judged.pairs
         source, target = pairs.candidates.source, int(pairs.targets[column])
-        evidence = {**self._evidence.of_broker(source), **self._evidence.of_pairs(pairs, source in self._log.sources)}
+        evidence = {**self._evidence.of_broker(source), **self._evidence.of_pairs(judged, source in self._log.sources)}
         evidence["disruption_permille"] = round(1000 * float(pairs.candidates.disruption[row]))
         bundle = int(pairs.candidates.bundles[row])
         self.move(bundle, source, target, reason, evidence)
@@ -81,7 +81,7 @@ class Choices:
     def _scores(self, source: int, target: int) -> list[float]:
         """What the two are judged by, as fractions, as precise as evidence shows them: of the source what lasts, of the
         target all that it carries now."""
-        judged = float(self._model.score[source]), float(self._model.busy[target].max(initial=0.0))
+        judged = float(self._model.score[source]), float(self._model.peak[target])
         return [in_units(score) / SCORE_UNIT for score in judged]
 
     def _count(self, source: int, target: int, moves: int) -> None:

@@ -15,6 +15,7 @@ from controller.policy.view.snapshot import Snapshot
 
 _F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
 SHARES = (("sessions", 0.5), ("unacked", 0.25), ("backlog_bytes", 0.25))
+_NEEDED = ("sessions", "producers", "consumers", "unacked", "backlog_bytes")
 RECENT_MS, RECENT_SHARE = 4 * 3_600_000, 0.5
 UNNOTICED = 0.75  # of the least relief: what a move must bring that no client notices
 GAIN_SHARE = 0.3  # of a gain, that the largest disruption takes off
@@ -22,11 +23,11 @@ GAIN_SHARE = 0.3  # of a gain, that the largest disruption takes off
 
 def disruption(snapshot: Snapshot, bundles: Ints) -> Floats:
     """[n] of the bundles of one source; at least one."""
-    fields = snapshot.fields[bundles]
-    sessions = np.maximum(fields[:, _F["sessions"]], fields[:, _F["producers"]] + fields[:, _F["consumers"]])
+    fields = {name: snapshot.fields[bundles, _F[name]] for name in _NEEDED}
+    fields["sessions"] = np.maximum(fields["sessions"], fields["producers"] + fields["consumers"])
     result = np.zeros(len(bundles))
     for name, share in SHARES:
-        value = sessions if name == "sessions" else fields[:, _F[name]]
+        value = fields[name]
         mean = float(value.mean())
         if mean > 0:
             result += share * value / (value + mean)

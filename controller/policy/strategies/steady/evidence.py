@@ -16,7 +16,7 @@ from controller.domain.load import BUNDLE_FIELDS
 from controller.domain.settings.policy import PolicySettings, SplitSettings
 from controller.policy.split import range_of, unsplittable
 from controller.policy.strategies.steady.model import Model, in_units
-from controller.policy.strategies.steady.pairs import Candidates, Pairs
+from controller.policy.strategies.steady.pairs import Candidates, Judged
 from controller.policy.strategies.steady.timing import Timing
 from controller.policy.view.frame import namespace_of_bundle
 from controller.policy.view.reason_codes import ALLOWED, REASONS, count_reasons
@@ -42,11 +42,11 @@ class Evidence:
         self.tolerance = settings.steady.tolerance
         self.short: list[bool] = (model.levels >= settings.shed.overloaded_threshold).tolist()
 
-    def of_pairs(self, pairs: Pairs, later: bool) -> dict[str, Any]:
+    def of_pairs(self, judged: Judged, later: bool) -> dict[str, Any]:
         """The best pairs and the rule each lost by; fewer `later`, once the source has given something away."""
         most = PAIRS_LISTED_LATER if later else PAIRS_LISTED
-        result: dict[str, Any] = {"pairs": pairs.best_first(self.snapshot.bundles, self.snapshot.brokers, most)}
-        ruled_out = self.model.forbidden(pairs.candidates.bundles, pairs.targets)
+        result: dict[str, Any] = {"pairs": judged.best_first(self.snapshot.bundles, self.snapshot.brokers, most)}
+        ruled_out = self.model.forbidden(judged.pairs.candidates.bundles, judged.pairs.targets)
         if ruled_out is not None and (ruled_out != ALLOWED).any():
             result["pairs_lost"] = count_reasons(ruled_out[ruled_out != ALLOWED])
         return result
@@ -60,7 +60,7 @@ class Evidence:
             "hits": int(self.timing.runs[at]),
             "hits_needed": int(self.timing.needed[at]),
         }
-        passing = float(self.model.busy[at].max(initial=0.0)) - float(self.model.score[at])
+        passing = float(self.model.peak[at]) - float(self.model.score[at])
         if in_units(passing) > 0:
             seen["passing"] = in_units(passing)
         if self.short[at]:
@@ -110,7 +110,7 @@ class Advice:
         The middle of its range: its owner, which knows the topics' loads, moves the boundary to where they balance
         (`domain/balanced_boundary.py`).
         """
-        alone = float((found.relief[row] * model.rate[source]).max())
+        alone = float(found.taken[:, row].max())
         bundle = int(found.bundles[row])
         if alone < CARRIES * excess or alone <= 0:
             return None

@@ -13,9 +13,8 @@ is a *part* of the model: a view with that level, of the same brokers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from copy import copy
-from functools import reduce
+from math import sqrt
 
 import numpy as np
 
@@ -40,7 +39,7 @@ class Model:
     def __init__(self, snapshot: Snapshot, usage: Usage, overloaded: float) -> None:
         """`overloaded`: the score from which a broker counts as overloaded."""
         self.snapshot, self.usage = snapshot, usage
-        self._counted = np.flatnonzero(snapshot.weights > 0)
+        self._counted = _counted(snapshot, usage)
         weights = snapshot.weights[self._counted]
         limit = snapshot.limit[:, self._counted]
         now = usage.now[:, self._counted]
@@ -55,11 +54,12 @@ class Model:
         self.used: Floats = np.where(self.urgent[:, None], self.now, lasting)
         self.score: Floats = self.used.max(axis=1, initial=0.0)
         self.busy: Floats = np.maximum(self.now, self.used)  # what a target is judged by
+        self.peak: Floats = self.busy.max(axis=1, initial=0.0)  # [B] the largest of that
         cpu = np.flatnonzero(self._counted == CPU)
         self.base: Floats = per_unit[:, cpu].sum(axis=1) * usage.base
         self.error: Floats = per_unit[:, cpu].sum(axis=1) * usage.error
         self._variance: Floats = self.error**2  # [B] of scores, after the moves chosen so far
-        self._cpu_rate: Floats = self.rate[:, cpu].sum(axis=1)
+        self._cpu_rate_squared: Floats = self.rate[:, cpu].sum(axis=1) ** 2
         self.takes_part: Bools  # [B], and what follows from who does: set by `_share`
         self.size: Floats
         self.level: float
@@ -136,37 +136,36 @@ class Model:
         return np.asarray(np.clip(1.0 - self.base / np.maximum(self.levels, 1e-12), 0.0, 1.0))
 
     def work(self, bundles: Ints) -> Floats:
-        """[n x C] of bundles as they are now, in units of the usual broker."""
-        return self.usage.cost[bundles][:, self._counted]
+        """[C x n] of bundles as they are now, in units of the usual broker."""
+        return np.stack([self.usage.cost[bundles, at] for at in self._counted.tolist()])
 
-    def relief(self, bundles: Ints, source: int) -> Floats:
-        """[n x C] what each bundle takes with it of what its source is judged by."""
-        work = self.work(bundles)
-        return work if self.urgent[source] else work * self.usage.lasting[bundles][:, None]
+    def relief(self, bundles: Ints, work: Floats, source: int) -> Floats:
+        """[C x n] what each bundle takes with it of what its source is judged by, of its work [C x n]."""
+        return work if self.urgent[source] else work * self.usage.lasting[bundles]
 
-    def alone(self, bundles: Ints, broker: int) -> Floats:
-        """[n] the score that each of a broker's own bundles would give it without the others."""
-        return np.asarray((self.relief(bundles, broker) * self.rate[broker]).max(axis=-1, initial=0.0))
+    def on(self, broker: int, relief: Floats) -> Floats:
+        """[C x n] of a broker's utilisation that goes with the relief [C x n]."""
+        return np.asarray(relief * self.rate[broker][:, None])
 
-    def without(self, source: int, relief: Floats) -> Floats:
-        """[n] the source's score without each bundle."""
-        return np.asarray((self.used[source] - relief * self.rate[source]).max(axis=-1, initial=0.0))
+    def without(self, source: int, taken: Floats) -> Floats:
+        """[n] the source's score without each part [C x n] of its utilisation."""
+        return np.asarray((self.used[source][:, None] - taken).max(axis=0, initial=0.0))
 
     def with_(self, targets: Ints, work: Floats) -> Floats:
-        """[n x t] each target's score with each piece of work, all of its present load counted."""
-        busy, rate = self.busy[targets], self.rate[targets]
-        return highest(busy[:, at] + work[:, at, None] * rate[:, at] for at in range(work.shape[1]))
+        """[n x t] each target's score with each piece of work [C x n], all of its present load counted."""
+        busy, rate = self.busy[targets].T, self.rate[targets].T
+        return highest(busy[:, None, :] + work[:, :, None] * rate[:, None, :])
 
-    def margin(self, broker: Ints | int, variance: Floats | float = 0.0) -> Floats:
+    def margin(self, broker: Ints | int, variance: Floats) -> Floats:
         """The safety margin on a broker's score, for what is not known of it and of bundles that come or go.
 
         `variance`: theirs. Returns the shape that the two have together.
         """
-        return np.asarray(MARGIN_ERRORS * np.sqrt(self._variance[broker] + variance * self._cpu_rate[broker] ** 2))
+        return np.asarray(MARGIN_ERRORS * np.sqrt(self._variance[broker] + variance * self._cpu_rate_squared[broker]))
 
     def gain_with_margin(self, source: int, source_after: Floats, target_after: Floats) -> Floats:
         """How much lower the higher of two brokers gets; both scores are given with their margins."""
-        before = float(self.score[source]) + float(self.margin(source))
+        before = float(self.score[source]) + MARGIN_ERRORS * sqrt(float(self._variance[source]))
         return np.asarray(before - np.maximum(source_after, target_after))
 
     def variance(self, bundles: Ints) -> Floats:
@@ -185,18 +184,37 @@ class Model:
 
     def move(self, bundle: int, target: int) -> None:
         """Take a bundle from its owner to the target."""
-        source, one = int(self.owner[bundle]), np.array([bundle])
-        work, relief = self.work(one)[0], self.relief(one, source)[0]
+        source = int(self.owner[bundle])
+        work = self.usage.cost[bundle][self._counted]
         lasting = work * self.usage.lasting[bundle]
-        for broker, sign, judged in ((source, -1.0, relief), (target, 1.0, lasting)):
-            self.used[broker] = np.maximum(self.used[broker] + sign * judged * self.rate[broker], 0.0)
-            self.busy[broker] = np.maximum(self.busy[broker] + sign * work * self.rate[broker], self.used[broker])
-            self.totals[broker] += sign * self.snapshot.fields[bundle]
-            self.score[broker] = self.used[broker].max(initial=0.0)
-            self._variance[broker] += float(self.variance(one)[0] * self._cpu_rate[broker] ** 2)
+        relief = work if self.urgent[source] else lasting
+        error = float(self.usage.cost_error[bundle])
+        for broker, all_of_it, judged in ((source, -work, -relief), (target, work, lasting)):
+            self._add(broker, all_of_it, judged)
+            self._variance[broker] += error * error * self._cpu_rate_squared[broker]
+        fields = self.snapshot.fields[bundle]
+        self.totals[source] -= fields
+        self.totals[target] += fields
         self.owner[bundle] = target
         if self.placement_state is not None:
             self.placement_state.move(bundle, target)
+
+    def _add(self, broker: int, work: Floats, judged: Floats) -> None:
+        """Add work [C], and what is judged of it; both may be negative. Numbers so few are quicker without numpy."""
+        rate = self.rate[broker].tolist()
+        used = [max(u + w * r, 0.0) for u, w, r in zip(self.used[broker].tolist(), judged.tolist(), rate, strict=True)]
+        busy = [
+            max(b + w * r, u) for b, w, r, u in zip(self.busy[broker].tolist(), work.tolist(), rate, used, strict=True)
+        ]
+        self.used[broker], self.busy[broker] = used, busy
+        self.score[broker], self.peak[broker] = max(used, default=0.0), max(busy, default=0.0)
+
+
+def _counted(snapshot: Snapshot, usage: Usage) -> Ints:
+    """Indices of the resources that count; of all but the first only those that are known of any broker."""
+    known: Bools = np.asarray((np.isfinite(snapshot.limit) & np.isfinite(usage.now)).any(axis=0))
+    weighted = np.flatnonzero(snapshot.weights > 0)
+    return np.append(weighted[:1], weighted[1:][known[weighted[1:]]])
 
 
 def _avoided(snapshot: Snapshot) -> frozenset[tuple[int, int]]:
@@ -210,9 +228,10 @@ def _avoided(snapshot: Snapshot) -> frozenset[tuple[int, int]]:
     )
 
 
-def highest(of_each: Iterable[Floats]) -> Floats:
-    """The elementwise maximum of one array a resource: numpy takes several times as long over a short last axis."""
-    return reduce(np.maximum, of_each)
+def highest(of_each: Floats) -> Floats:
+    """The largest along the first axis, the resources'. It is the first as numpy takes several times as long over a
+    short last one."""
+    return np.asarray(of_each.max(axis=0))
 
 
 def in_units(score: float) -> int:

@@ -14,14 +14,15 @@ import numpy as np
 
 from controller.domain.decision import Reason
 from controller.domain.settings.policy import PolicySettings
+from controller.policy.placement.constraints import can_reach_caps
 from controller.policy.placement.repair import Repair, repair_placements
 from controller.policy.strategies.decision_log import DecisionLog
-from controller.policy.strategies.steady.candidates import near, select, targets_within_rules
+from controller.policy.strategies.steady.candidates import near, targets_within_rules
 from controller.policy.strategies.steady.choices import Choices
 from controller.policy.strategies.steady.disruption import UNNOTICED
 from controller.policy.strategies.steady.evidence import NAME, Advice, Evidence
 from controller.policy.strategies.steady.model import Model
-from controller.policy.strategies.steady.pairs import Bounds, Candidates, Pairs, evaluate
+from controller.policy.strategies.steady.pairs import Bounds, Candidates, Judged, evaluate
 from controller.policy.strategies.steady.swap import best_swap, least_loaded
 from controller.policy.strategies.steady.timing import FILLED, Timing
 from controller.policy.view.costs import Floats
@@ -60,6 +61,8 @@ class Planner:
         self.log = DecisionLog(snapshot, NAME, self.evidence.first_reason, self.evidence.of_broker)
         budget = snapshot.quota.allow(max(MIN_BUDGET, wanted))
         self.chosen = Choices(snapshot, model, self.log, self.evidence, budget)
+        most = min(budget, int(self.chosen.left.max(initial=0)))
+        self.caps = settings.caps if can_reach_caps(snapshot, settings.caps, most) else None
         self._fruitless = 0  # swaps looked for and not found
 
     def plan(self) -> None:
@@ -73,8 +76,7 @@ class Planner:
         for part in whole.parts:
             self._enter(part)
             self._relieve_all(self.timing.sources & part.takes_part)
-            takes = self.usable & (self.snapshot.target_block == ALLOWED)
-            for idle in np.flatnonzero(self.timing.idle & takes).tolist():
+            for idle in np.flatnonzero(self.timing.idle & self.open).tolist():
                 self._fill(idle)
 
     def _enter(self, model: Model) -> None:
@@ -82,7 +84,7 @@ class Planner:
         self.model = model
         self.ceiling = max(self.settings.shed.overloaded_threshold, model.level)
         self.least = self.settings.steady.least_relief * model.norm
-        self.usable = model.takes_part & ~model.usage.slow
+        self.open = model.takes_part & ~model.usage.slow & (self.snapshot.target_block == ALLOWED)
 
     def _relieve_all(self, active: Bools) -> None:
         while active.any():
@@ -100,33 +102,35 @@ class Planner:
         found = self._free_of(source)
         if found is None:
             return False
-        idle_only = self.timing.idle if self.evidence.short[source] else np.ones(len(active), bool)
-        targets = targets_within_rules(self.model, self.usable & ~active & idle_only & (self.chosen.left > 0), found)
+        able = self.open & ~active & (self.chosen.left > 0)
+        if self.evidence.short[source]:
+            able &= self.timing.idle
+        targets = targets_within_rules(self.model, able, found)
         if not len(targets):
             self.log.deny(source, Reason.UNDER_PROVISIONED if self.evidence.short[source] else Reason.NO_TARGET)
             return False
         giant = self._giant(source)
         if giant is not None:
-            done = self._relieve_of(giant, source, found, targets)
+            done = self._relieve_of(*giant, source, found, targets)
             if done is not None:
                 return done
         excess = float(self.model.score[source] - self.model.level)
         relief = self._relief(found)
         close = near(found, relief, excess)
-        pairs = evaluate(self.model, close, targets, self.settings.caps)
+        pairs = evaluate(self.model, close, targets, self.caps)
         for bounds in self._bounds(source, relief):
-            pairs = pairs.within(bounds)
-            best = pairs.best()
+            judged = pairs.within(bounds)
+            best = judged.best()
             if best is not None:
-                self.chosen.move_best(pairs, best, self._why(source))
+                self.chosen.move_best(judged, best, self._why(source))
                 return True
         far = excess / self.model.norm
-        if far > SWAP_FROM and self._swap_best(source, found, targets, pairs, bounds):
+        if far > SWAP_FROM and self._swap_best(source, found, targets, judged):
             return True
         if far > SPLIT_FROM:
-            self._split_or_deny(source, close, pairs, excess)
+            self._split_or_deny(source, close, judged, excess)
         else:
-            self.log.deny(source, pairs.obstacle(), self._evidence_of(pairs))
+            self.log.deny(source, judged.obstacle(), self._evidence_of(judged))
         return False
 
     def _bounds(self, source: int, relief: Floats) -> list[Bounds]:
@@ -135,15 +139,21 @@ class Planner:
         estimate may be wrong; of one far above the level, whose larger bundles may not move now, if they bring enough
         of its excess."""
         usual = Bounds(self.least, 0.0, self.ceiling)
-        error = float(self.model.error[source])
         largest, excess = float(relief.max()), float(self.model.score[source] - self.model.level)
-        together = min(float(np.maximum(relief, 0.0).sum()), excess)
-        only_small = self._has_only_small(source) and together >= max(self.least, NOISE_ERRORS * error)
-        far = excess > SMALL_FROM * self.model.norm and largest < self.least and together >= ENOUGH * excess
-        if self.model.urgent[source] or only_small or far:
+        if self.model.urgent[source] or self._are_enough(source, relief, largest, excess):
             softer = usual._replace(least=min(self.least, max(HALF * largest, SMALLEST * self.least)))
             return [usual, softer] if largest >= UNNOTICED * self.least else [softer]
         return [usual]
+
+    def _are_enough(self, source: int, relief: Floats, largest: float, excess: float) -> bool:
+        """Whether bundles of which none brings what a move must bring enough together."""
+        only_small = self._has_only_small(source)
+        far = excess > SMALL_FROM * self.model.norm and largest < self.least
+        if not only_small and not far:
+            return False
+        together = min(float(np.maximum(relief, 0.0).sum()), excess)
+        enough = max(self.least, NOISE_ERRORS * float(self.model.error[source]))
+        return (only_small and together >= enough) or (far and together >= ENOUGH * excess)
 
     def _has_only_small(self, source: int) -> bool:
         """Whether not even its largest bundle brings what a move must."""
@@ -151,30 +161,29 @@ class Planner:
         return largest is not None and largest[1] < self.least
 
     def _relief(self, found: Candidates) -> Floats:
-        return np.asarray(self.model.score[found.source] - self.model.without(found.source, found.relief))
+        return np.asarray(self.model.score[found.source] - self.model.without(found.source, found.taken))
 
-    def _giant(self, source: int) -> int | None:
-        """The source's largest bundle, free or not, if it alone is more than a broker should carry."""
+    def _giant(self, source: int) -> tuple[int, float] | None:
+        """The source's largest bundle, free or not, if the score of it alone is more than a broker should carry."""
         largest = self.chosen.held.largest_of(source)
-        return largest[0] if largest is not None and largest[1] > self.timing.end[source] else None
+        return largest if largest is not None and largest[1] > self.timing.end[source] else None
 
-    def _relieve_of(self, giant: int, source: int, found: Candidates, targets: Ints) -> bool | None:
+    def _relieve_of(self, giant: int, alone: float, source: int, found: Candidates, targets: Ints) -> bool | None:
         """A bundle that fills its broker by itself: move it to a larger broker, or split it, or leave it there alone.
 
         None: other bundles should leave first, since neither is possible.
         """
         model = self.model
-        alone = float(model.alone(np.array([giant]), source)[0])
         row = np.flatnonzero(found.bundles == giant)
         if len(row):
-            only = select(found, row)
+            only = found.select(row)
             fits_better = targets[model.size[targets] >= LARGER * model.size[source]]
             bounds = Bounds(self.least, 0.0, (1 - WORTH_IT) * float(model.score[source]))
             if len(fits_better):
-                pairs = evaluate(model, only, fits_better, self.settings.caps).within(bounds)
-                best = pairs.best()
+                judged = evaluate(model, only, fits_better, self.caps).within(bounds)
+                best = judged.best()
                 if best is not None:
-                    self.chosen.move_best(pairs, best, self._why(source))
+                    self.chosen.move_best(judged, best, self._why(source))
                     return True
             boundary = self.advice.split(model, source, only, 0, float(model.score[source]) - model.level)
             if isinstance(boundary, int):
@@ -186,24 +195,23 @@ class Planner:
         self.log.deny(source, obstacle, self.advice.for_bundle(giant, obstacle))
         return False
 
-    def _swap_best(self, source: int, found: Candidates, targets: Ints, pairs: Pairs, bounds: Bounds) -> bool:
+    def _swap_best(self, source: int, found: Candidates, targets: Ints, judged: Judged) -> bool:
         """No single bundle fits: swap two with one of the least loaded targets, if that helps."""
-        takes = self.usable[source] and self.snapshot.target_block[source] == ALLOWED
-        if self.chosen.spent(source, 2) or not takes or self._fruitless >= MOST_FRUITLESS:
+        if self.chosen.spent(source, 2) or not self.open[source] or self._fruitless >= MOST_FRUITLESS:
             return False
         partners = least_loaded(self.model, targets[self.chosen.left[targets] >= 2])
         self.log.visited[partners] = True
-        swap = best_swap(self.model, self.chosen.held, found, partners, bounds)
+        swap = best_swap(self.model, self.chosen.held, found, partners, judged.bounds)
         if swap is None:
             self._fruitless += 1
             return False
-        evidence = {**self.evidence.of_broker(source), **self._evidence_of(pairs)}
+        evidence = {**self.evidence.of_broker(source), **self._evidence_of(judged)}
         self.chosen.swap(source, swap, self._why(source), evidence)
         return True
 
-    def _split_or_deny(self, source: int, close: Candidates, pairs: Pairs, excess: float) -> None:
+    def _split_or_deny(self, source: int, close: Candidates, judged: Judged, excess: float) -> None:
         """Split the bundle that makes the source hot, or say why nothing can be done."""
-        evidence = self._evidence_of(pairs)
+        evidence = self._evidence_of(judged)
         largest = int(np.argmax(self._relief(close)))
         bundle = int(close.bundles[largest])
         boundary = self.advice.split(self.model, source, close, largest, excess)
@@ -212,7 +220,7 @@ class Planner:
         elif boundary is not None:
             self.log.deny(source, boundary, {**evidence, **self.advice.for_bundle(bundle, boundary)})
         else:
-            self.log.deny(source, pairs.obstacle(), evidence)
+            self.log.deny(source, judged.obstacle(), evidence)
 
     def _fill(self, idle: int) -> None:
         """Bring an idle broker to the level from the brokers above it, the highest first.
@@ -233,15 +241,15 @@ class Planner:
             if self.chosen.spent(idle):
                 return
             source = int(np.argmax(np.where(active, model.score, -1.0)))
-            pairs = self._fitting(source, idle, bounds)
-            best = pairs.best() if pairs is not None else None
-            if pairs is None or best is None:
+            judged = self._fitting(source, idle, bounds)
+            best = judged.best() if judged is not None else None
+            if judged is None or best is None:
                 active[source] = False
             else:
-                self.chosen.move_best(pairs, best, Reason.UNDERLOADED)
+                self.chosen.move_best(judged, best, Reason.UNDERLOADED)
                 active[source] = model.score[source] > above and self.chosen.left[source] > 0
 
-    def _fitting(self, source: int, idle: int, bounds: Bounds) -> Pairs | None:
+    def _fitting(self, source: int, idle: int, bounds: Bounds) -> Judged | None:
         found = self._free_of(source)
         if found is None:
             return None
@@ -249,7 +257,7 @@ class Planner:
         close = near(found, relief, float(self.model.score[source] - bounds.source_at_least))
         if self._has_only_small(source):
             bounds = bounds._replace(least=HALF * float(relief.max()))
-        return evaluate(self.model, close, np.array([idle]), self.settings.caps).within(bounds)
+        return evaluate(self.model, close, np.array([idle]), self.caps).within(bounds)
 
     def _open_targets(self, bundle: int) -> tuple[Ints, Floats]:
         """For a bundle that isolation forbids where it is: who may take something, and their scores with it."""
@@ -263,8 +271,8 @@ class Planner:
         evidence = {**self.evidence.of_broker(source), **evidence}
         self.chosen.move(bundle, source, target, reason, evidence)
 
-    def _evidence_of(self, pairs: Pairs) -> dict[str, Any]:
-        return self.evidence.of_pairs(pairs, pairs.candidates.source in self.log.sources)
+    def _evidence_of(self, judged: Judged) -> dict[str, Any]:
+        return self.evidence.of_pairs(judged, judged.pairs.candidates.source in self.log.sources)
 
     def _free_of(self, source: int) -> Candidates | None:
         """The source's bundles that may move; None when there are none, with the reason noted."""

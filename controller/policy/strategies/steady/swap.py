@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from controller.domain.decision import Reason
-from controller.policy.strategies.steady.candidates import Held, select
+from controller.policy.strategies.steady.candidates import Held
 from controller.policy.strategies.steady.disruption import least_relief_of
 from controller.policy.strategies.steady.model import Model, highest, in_units
 from controller.policy.strategies.steady.pairs import Bounds, Candidates
@@ -115,25 +115,19 @@ def least_loaded(model: Model, targets: Ints) -> Ints:
 def _largest(model: Model, found: Candidates) -> Candidates:
     if len(found.bundles) <= MOST:
         return found
-    relief = model.score[found.source] - model.without(found.source, found.relief)
+    relief = model.score[found.source] - model.without(found.source, found.taken)
     rows = np.argsort(-relief, kind="stable")[:MOST]
-    return select(found, np.sort(rows))
+    return found.select(np.sort(rows))
 
 
 def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bounds) -> _Judged:
     """Judge every swap of a bundle of the source and one of the target against the model as it stands."""
     source, target = leaving.source, returning.source
-    returned = returning.work.T  # [C x m]
-    source_after = highest(
-        used - (leaving.relief[:, at, None] - returned[at]) * rate
-        for at, (used, rate) in enumerate(zip(model.used[source], model.rate[source], strict=True))
-    )
-    target_after = highest(
-        busy + (leaving.work[:, at, None] - returned[at]) * rate
-        for at, (busy, rate) in enumerate(zip(model.busy[target], model.rate[target], strict=True))
-    )
+    returned = returning.work[:, None, :]
+    source_after = highest(_after(model.used[source], leaving.relief[:, :, None] - returned, -model.rate[source]))
+    target_after = highest(_after(model.busy[target], leaving.work[:, :, None] - returned, model.rate[target]))
     before = float(model.score[source])
-    variance = model.variance(leaving.bundles)[:, None] + model.variance(returning.bundles)
+    variance = leaving.variance[:, None] + returning.variance
     ends = source_after + model.margin(source, variance), target_after + model.margin(target, variance)
     gain = model.gain_with_margin(source, *ends)
     least = least_relief_of(PAYS * bounds.least, leaving.disruption[:, None], returning.disruption)
@@ -148,6 +142,11 @@ def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bou
     for hit, reason in rules:
         rule = np.where((rule == ALLOWED) & hit, CODES[reason], rule)
     return _Judged(leaving, returning, source_after, target_after, rule, gain)
+
+
+def _after(used: Floats, change: Floats, rate: Floats) -> Floats:
+    """[C x n x m] utilisation [C] after each change of work [C x n x m]."""
+    return used[:, None, None] + change * rate[:, None, None]
 
 
 def _ruled_out(model: Model, leaving: Candidates, returning: Candidates, shape: tuple[int, ...]) -> Ints:

@@ -50,7 +50,7 @@ class Usage:
         """Of a snapshot whose frame has estimates, or else of what this one round shows."""
         estimates = snapshot.frame.estimates or observe(UsageModel(), snapshot.frame)[1]
         scale = RESOURCE_SCALES[CPU]
-        now, cost = snapshot.usage.copy(), snapshot.cost.copy()
+        now, cost = snapshot.usage.copy(), snapshot.cost.copy(order="K")
         cost[:, CPU] = estimates.bundle("cpu_cost") / scale
         speed = estimates.broker("speed_permille") / PERMILLE
         known = np.isfinite(now[:, CPU])

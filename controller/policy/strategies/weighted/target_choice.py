@@ -65,7 +65,7 @@ class TargetChoice:
         fits = np.ones((len(bundles), len(targets)), bool)
         for limit in range(remaining.shape[1]):
             fits &= part[:, limit][:, None] <= remaining[:, limit][None, :]
-        over_cap = pairs_exceed_caps(self._model.totals[targets], self.snapshot.fields[bundles], self._caps)
+        over_cap = pairs_exceed_caps(self._model.totals, targets, self.snapshot.fields, bundles, self._caps)
         result = np.where(fits, ALLOWED, CODES[Reason.TARGET_OVER_LIMIT])
         result = np.where(over_cap, CODES[Reason.BROKER_CAP], result)
         if self._placement_state is not None:
