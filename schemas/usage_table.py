@@ -51,6 +51,8 @@ USAGE_MODEL = Record(
         _number("stood", "rounds", "rounds since a rise became the usual; 0: it is not recent"),
         _number("burst", "rounds", "length of the longest remembered burst; 0: none"),
         _number("since", "rounds", "rounds since a burst ended"),
+        _number("surplus_in", "bytes/s", "broker: received beyond the bytes of its bundles"),
+        _number("surplus_out", "bytes/s", "broker: sent beyond the bytes of its bundles"),
         _number("factor", "ratio", "bundle: what its traffic costs, 1 as usual"),
         _number("variance", "ratio squared", "bundle: variance of the estimated factor"),
         _number("usual", _CPU, "bundle: the load that lasts, on the usual broker with the usual factor; -1 unknown"),

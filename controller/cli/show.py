@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from controller.cli.plain_table import WRAPPED, lay_out
 from controller.operations.text import duration_text as duration_text
 from controller.operations.text import percent_text as percent_text
 from controller.operations.text import rate_text as rate_text
@@ -29,6 +28,7 @@ if TYPE_CHECKING:  # rich takes its time to import: only tables and terminals ne
     from rich.table import Table
 
 _WIDE = 100_000
+WRAPPED = 100  # characters of a column that wraps, however wide the terminal
 RIGHT = "right"
 _FORCED = ("FORCE_COLOR", "TTY_COMPATIBLE")  # with these rich may take a pipe for a terminal
 
@@ -46,8 +46,7 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
         return
     terminal = _terminal()
     if terminal is None:
-        plain = lay_out(columns, [[_cell(value) for value in row] for row in given], title)
-        typer.echo("\n".join(plain if plain is not None else _lay_out_by_rich(columns, given, title)))
+        typer.echo("\n".join(_lay_out(columns, given, title)))
         return
     table = _make_table(columns, given, title)
     if _width(table, terminal).minimum <= terminal.width:
@@ -57,7 +56,7 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
     typer.echo("\n".join([*_wrap(title, terminal.width), *pack_rows(names, given, terminal.width)]))
 
 
-def _lay_out_by_rich(columns: Sequence[str], given: Sequence[Sequence[Any]], title: str) -> list[str]:
+def _lay_out(columns: Sequence[str], given: Sequence[Sequence[Any]], title: str) -> list[str]:
     from rich.console import Console
 
     table, text = _make_table(columns, given, title), io.StringIO()

@@ -30,6 +30,8 @@ CREATE TABLE IF NOT EXISTS usage_model (
   `stood` DOUBLE COMMENT 'rounds since a rise became the usual; 0: it is not recent [rounds]',
   `burst` DOUBLE COMMENT 'length of the longest remembered burst; 0: none [rounds]',
   `since` DOUBLE COMMENT 'rounds since a burst ended [rounds]',
+  `surplus_in` DOUBLE COMMENT 'broker: received beyond the bytes of its bundles [bytes/s]',
+  `surplus_out` DOUBLE COMMENT 'broker: sent beyond the bytes of its bundles [bytes/s]',
   `factor` DOUBLE COMMENT 'bundle: what its traffic costs, 1 as usual [ratio]',
   `variance` DOUBLE COMMENT 'bundle: variance of the estimated factor [ratio squared]',
   `usual` DOUBLE COMMENT 'bundle: the load that lasts, on the usual broker with the usual factor; -1 unknown [% of a core]',
