@@ -16,7 +16,7 @@ import typer
 
 import controller
 from controller.domain.errors import BallastError
-from controller.process.quick_start import settle_imports
+from controller.process.quick_start import import_quickly
 
 # the base of what the command line parser raises; typer exports only a subclass
 UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
@@ -107,9 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"ballast: no command {given[0]!r}; {hint}", file=sys.stderr)
         raise SystemExit(2)
     try:
-        app = getattr(importlib.import_module(command.module), command.app)
-        if arguments is None and command.module.startswith(QUICK):
-            settle_imports()
+        quick = arguments is None and command.module.startswith(QUICK)
+        app = getattr((import_quickly if quick else importlib.import_module)(command.module), command.app)
         code = app(args=given[1:], prog_name=f"ballast {given[0]}", standalone_mode=False)
     except BallastError as error:
         print(f"ballast {given[0]}: {error}", file=sys.stderr)

@@ -6,7 +6,6 @@ output is as wide as necessary. Times are UTC; durations and rates have units.
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
@@ -57,11 +56,21 @@ def emit_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str
 
 
 def _lay_out(columns: Sequence[str], given: Sequence[Sequence[Any]], title: str) -> list[str]:
-    from rich.console import Console
+    """The lines of a table for a pipe, which may have thousands of rows."""
+    from tabulate import tabulate
 
-    table, text = _make_table(columns, given, title), io.StringIO()
-    Console(width=_width(table, Console()).maximum, file=text).print(table, crop=False)
-    return [line.rstrip() for line in text.getvalue().splitlines()]
+    names = [column.removesuffix(" …").removesuffix(" >") for column in columns]
+    text = tabulate(
+        [[_cell(value) for value in row] for row in given],
+        names,
+        tablefmt="plain",
+        colalign=["right" if column.endswith(" >") else "left" for column in columns],
+        disable_numparse=True,
+        preserve_whitespace=True,
+        maxcolwidths=[WRAPPED if column.endswith(" …") else None for column in columns],
+        break_long_words=False,
+    )
+    return [*([title] if title else []), *(line.rstrip() for line in text.splitlines())]
 
 
 def fits(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bool:

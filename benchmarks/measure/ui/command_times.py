@@ -76,8 +76,9 @@ def _median(command: Sequence[str], codes: Sequence[int] = (0,), pause_s: float 
 
 
 def _import_s(module: str) -> float:
-    """What importing takes beyond the start of Python."""
-    code = f"import time; t = time.perf_counter(); import controller.cli.main, {module}; print(time.perf_counter() - t)"
+    """What importing takes beyond the start of Python, as `ballast` does it."""
+    imports = f"import controller.cli.main as m; m.import_quickly({module!r})"
+    code = f"import time; t = time.perf_counter(); {imports}; print(time.perf_counter() - t)"
     command = [sys.executable, "-c", code]
     told = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(REPEATS)]
     return round(statistics.median(map(float, told)), 3)
