@@ -177,17 +177,16 @@ class ClusterPoll:
     async def _read_load(
         self, broker: str, address: str, owned: dict[Bundle, bool], process: ProcessFigures | None, at_ms: int
     ) -> tuple[Reported, Manager]:
-        topics = self._known_topics(owned)
         if self.manager is not Manager.EXTENSIBLE:
             answer = await self.admin.get(REPORT_PATH, address, follow=False)
             if not is_extensible(answer):
                 reported = parse_load_report(answer, owned, self._exclude)
-                add_topics(reported, topics)
+                add_topics(reported, self._known_topics(reported.report["lastStats"]))
                 return reported, Manager.MODULAR
         if broker in self._topics_failed and broker not in self._topics_of:
             raise self._topics_failed[broker]  # nothing else tells what its bundles carry
         answer = await self.admin.get(METRICS_PATH, address, follow=False)
-        topics = {**topics, **self._topics_of.get(broker, {})}
+        topics = {**self._known_topics(map(str, owned)), **self._topics_of.get(broker, {})}
         return parse_metrics(answer, process, owned, topics, self._exclude, at_ms), Manager.EXTENSIBLE
 
     async def _keep_topics_fresh(self, broker: str, address: str) -> None:
@@ -221,12 +220,12 @@ class ClusterPoll:
             self._newest = {name: known for name, known in self._newest.items() if known[0] >= self._kept_since_s()}
             self._forget_at_s = now_s + self.configuration.stats_period_s
 
-    def _known_topics(self, owned: Iterable[Bundle]) -> dict[str, Stats]:
+    def _known_topics(self, bundles: Iterable[str]) -> dict[str, Stats]:
         """The statistics that count for these bundles, whoever told them."""
         if not self._newest:
             return {}
         kept_s, newest = self._kept_since_s(), self._newest
-        known = ((name, newest[name]) for name in map(str, owned) if name in newest)
+        known = [(name, newest[name]) for name in bundles if name in newest]
         return {name: stats for name, (at_s, stats) in known if at_s >= kept_s}
 
     def _kept_since_s(self) -> float:
