@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # rich takes its time to import: only tables and terminals ne
     from rich.table import Table
 
 _WIDE = 100_000
-WRAPPED = 100  # characters of a column that wraps, however wide the terminal
+_WRAPPED = 100  # characters of a column that wraps, however wide the terminal
 RIGHT = "right"
 _FORCED = ("FORCE_COLOR", "TTY_COMPATIBLE")  # with these rich may take a pipe for a terminal
 
@@ -67,7 +67,7 @@ def _lay_out(columns: Sequence[str], given: Sequence[Sequence[Any]], title: str)
         colalign=["right" if column.endswith(" >") else "left" for column in columns],
         disable_numparse=True,
         preserve_whitespace=True,
-        maxcolwidths=[WRAPPED if column.endswith(" …") else None for column in columns],
+        maxcolwidths=[_WRAPPED if column.endswith(" …") else None for column in columns],
         break_long_words=False,
     )
     return [*([title] if title else []), *(line.rstrip() for line in text.splitlines())]
@@ -111,7 +111,7 @@ def _make_table(columns: Sequence[str], given: Sequence[Sequence[Any]], title: s
             header_style="bold",
             # otherwise rich shrinks columns that do not wrap to their longest word and truncates the rest
             min_width=None if wraps else max([cell_len(name), *(cell_len(_cell(row[number])) for row in given)]),
-            max_width=WRAPPED if wraps else None,
+            max_width=_WRAPPED if wraps else None,
         )
     for row in given:
         table.add_row(*(Text(_cell(value)) for value in row))

@@ -105,7 +105,7 @@ def parse_metrics(
 
 def add_topics(reported: Reported, topics: Mapping[str, Stats]) -> None:
     """Add to the modular manager's report what only the statistics of topics tell of its bundles. What the report says
-    itself stays; a loop over the keys would take four times as long."""
+    itself stays."""
     rows = reported.report["lastStats"]
     for name, found in topics.items():
         if name in rows:
