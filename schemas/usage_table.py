@@ -32,6 +32,7 @@ USAGE_MODEL = Record(
         _number("noise", "fraction", "model: standard deviation of a reading of usage"),
         _number("wander", "fraction squared", "model: variance of the steps of brokers, without noise; null: unknown"),
         Field("evidence_rounds", LONG, "count", "model: rounds in the averages of the drivers", nullable=True),
+        _number("usual_cost", _CPU, "model: what all traffic of the last rounds costs on average"),
         _number("share", "fraction", "driver: of the CPU that it accounts for"),
         _number("unit", f"{_CPU} per message/s or byte/s", "driver: what traffic costs on the usual broker"),
         *(_number(f"with_{name}", "", f"driver: mean weighted product with {name}") for name in _DRIVERS),

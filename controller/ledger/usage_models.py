@@ -78,7 +78,8 @@ def model_rows(learned: Learned, hash_: str) -> pa.Table:
     model, drivers = learned.model, learned.model.drivers
     own: dict[str, Any] = {name: [getattr(model, name)] for name in name_scalars()}
     own |= {"hash": [hash_], "layout": [describe_layout()]}
-    own |= {"evidence_rounds": [drivers.evidence.rounds if drivers is not None else None]}
+    if drivers is not None:
+        own |= {"evidence_rounds": [drivers.evidence.rounds], "usual_cost": [drivers.usual_cost]}
     bundles = _columns(model.bundles) | {"carrier": _carrier_names(model)}
     parts = [_rows(MODEL, ["usage"], own)]
     if drivers is not None:
@@ -140,7 +141,7 @@ def _model_of(rows: pa.Table, own: Mapping[str, Any]) -> UsageModel:
     bundles = bundles.set_column(bundles.column_names.index("carrier"), "carrier", carrier)
     return UsageModel(
         **{name: own[name] for name in name_scalars()},
-        drivers=_drivers_of(rows, own["evidence_rounds"]),
+        drivers=_drivers_of(rows, own),
         brokers=_states_of(BrokerStates, brokers),
         bundles=_states_of(BundleStates, bundles),
     )
@@ -155,16 +156,16 @@ def _states_of(kind: type[_States], rows: pa.Table) -> _States:
     return kind(names=names, **{name: _numbers(rows[name]) for name in name_columns(kind)})
 
 
-def _drivers_of(rows: pa.Table, rounds: int | None) -> Drivers | None:
-    if rounds is None:
+def _drivers_of(rows: pa.Table, own: Mapping[str, Any]) -> Drivers | None:
+    if own["evidence_rounds"] is None:
         return None
     found = rows.filter(pc.equal(rows["kind"], DRIVER))
     found = found.take(pc.index_in(pa.array(TERMS), value_set=found["name"]))
     size = len(DRIVERS)
     products = np.column_stack([_numbers(found[name]) for name in WITH])
-    evidence = Evidence(products, _numbers(found["with_usage"]), rounds)
+    evidence = Evidence(products, _numbers(found["with_usage"]), own["evidence_rounds"])
     share, unit = (_numbers(found[name])[:size] for name in ("share", "unit"))
-    return Drivers(share, unit, float(_numbers(found["base"])[size]), evidence)
+    return Drivers(share, unit, float(_numbers(found["base"])[size]), own["usual_cost"], evidence)
 
 
 def _numbers(column: pa.ChunkedArray) -> Any:

@@ -21,7 +21,7 @@ from controller.domain.settings.policy import ControlSettings, PolicySettings
 from controller.domain.state import LIVE
 from controller.policy.round import RoundInputs, learn_and_decide
 from controller.policy.strategies import get
-from controller.policy.strategies.steady.planner import MIN_BUDGET, MORE_IF_URGENT
+from controller.policy.strategies.steady.planner import MIN_BUDGET, MORE_IF_PRESSING
 from controller.policy.usage.model import UsageModel
 from controller.sim.fault_injection import FaultInjector
 from controller.sim.figures import Figures, Track, figures_of
@@ -246,5 +246,5 @@ class Simulation:
 
 def _most_moves(settings: PolicySettings, brokers: int) -> int:
     """The largest budget that any strategy gives a round."""
-    steady = max(MIN_BUDGET, math.ceil(settings.steady.budget * brokers)) + MORE_IF_URGENT * brokers
+    steady = max(MIN_BUDGET, math.ceil(settings.steady.budget * brokers)) + MORE_IF_PRESSING * brokers
     return max(settings.shed.max_moves_per_round, steady)

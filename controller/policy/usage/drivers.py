@@ -39,11 +39,12 @@ class Evidence:
 @dataclass(frozen=True, eq=False)
 class Drivers:
     """`share`: [D] of the CPU that each driver accounts for. `unit`: [D] CPU for a unit of each. `base`: of a broker
-    without traffic."""
+    without traffic. `usual_cost`: of all traffic of the last rounds on average, by the unit of now."""
 
     share: Floats
     unit: Floats
     base: float
+    usual_cost: float
     evidence: Evidence
 
 
@@ -61,9 +62,21 @@ def learn_drivers(drivers: Drivers | None, traffic: Floats, usage: Floats, sprea
     share, base = _solve_for(evidence, totals)
     per_traffic = readings.cost_of(share, base)
     unit = np.where(totals > 0, share * per_traffic * mean * len(usage) / np.where(totals > 0, totals, 1.0), 0.0)
-    if drivers is not None:
-        unit = drivers.unit + UNIT_PACE * (unit - drivers.unit)
-    return Drivers(share, unit, base * mean, evidence)
+    if drivers is None:
+        return Drivers(share, unit, base * mean, float((unit * totals).sum()), evidence)
+    unit, usual_cost = _follow(drivers, unit, totals)
+    return Drivers(share, unit, base * mean, usual_cost, evidence)
+
+
+def _follow(drivers: Drivers, found: Floats, totals: Floats) -> tuple[Floats, float]:
+    """The unit and the usual cost after a round in which the unit seemed to be `found`.
+
+    The more traffic a round had, the more it says: next to none, and what seems to be its cost is the bases of brokers.
+    """
+    cost = float((drivers.unit * totals).sum())
+    usual_cost = drivers.usual_cost + UNIT_PACE * (cost - drivers.usual_cost)
+    unit = drivers.unit + (UNIT_PACE * cost / usual_cost if usual_cost > 0 else 1.0) * (found - drivers.unit)
+    return unit, usual_cost * (float((unit * totals).sum()) / cost if cost > 0 else 1.0)
 
 
 def half_and_half(totals: Floats) -> Floats:

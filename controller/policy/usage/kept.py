@@ -38,7 +38,8 @@ def name_scalars() -> list[str]:
 
 def describe_layout() -> str:
     """Names the fields that a stored model has, so that no other version takes it for its own."""
-    parts = (name_scalars(), name_columns(BrokerStates), name_columns(BundleStates), DRIVERS)
+    drivers = [column.name for column in fields(Drivers)]
+    parts = (name_scalars(), drivers, name_columns(BrokerStates), name_columns(BundleStates), DRIVERS)
     return f"{MEANING}-{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}"
 
 
@@ -97,7 +98,8 @@ def _digest_of(names: tuple[str, ...]) -> bytes:
 def _bytes_of_drivers(drivers: Drivers) -> bytes:
     evidence = drivers.evidence
     arrays = (drivers.share, drivers.unit, evidence.products, evidence.answers)
-    return b"".join(map(_little_endian, arrays)) + struct.pack("<dq", drivers.base, evidence.rounds)
+    numbers = struct.pack("<ddq", drivers.base, drivers.usual_cost, evidence.rounds)
+    return b"".join(map(_little_endian, arrays)) + numbers
 
 
 def _little_endian(values: Floats) -> bytes:

@@ -69,9 +69,11 @@ class Parts:
         """Of them all, as if they were independent."""
         return self.bundles + self.base + self.speed
 
-    def at_least(self, least: Floats) -> Parts:
-        """Each part at `least` [B], where there is anything to it: without work, nothing tells the speed."""
-        bundles, speed = (np.where(part > 0, np.maximum(part, least), 0.0) for part in (self.bundles, self.speed))
+    def at_least(self, least: Floats, work: Floats) -> Parts:
+        """Each part at `least` [B], where there is anything to it. With little `work` [B] a large base is likely, and
+        work that costs many times as much is not."""
+        likely = np.minimum(least, work**2)
+        bundles, speed = (np.where(part > 0, np.maximum(part, likely), 0.0) for part in (self.bundles, self.speed))
         return Parts(bundles, np.maximum(self.base, least), speed)
 
 
@@ -100,7 +102,7 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools) -> UsageMode
     outdated = ~silent & (~chance | (np.abs(trend) > TREND_TOLD))
     tie = rows.variance * (brokers.pinned[seen.reporter] * rows.before + (rows.there - rows.before))
     if outdated.any():
-        rows, parts = _reopen(seen, rows, parts, outdated, np.where(chance, 0.0, (surprise / 2) ** 2))
+        rows, parts = _reopen(seen, rows, parts, outdated, np.where(chance, 0.0, (surprise / 2) ** 2), work)
         tie = np.where(outdated[seen.reporter], rows.variance * rows.there, tie)
         doubt = np.where(outdated, parts.total, doubt)
         brokers = replace(brokers, pinned=np.where(outdated, 1.0, brokers.pinned))
@@ -202,12 +204,12 @@ def _hold_back(
     return states, held, lasted
 
 
-def _reopen(seen: Seen, rows: Rows, parts: Parts, outdated: Bools, least: Floats) -> tuple[Rows, Parts]:
+def _reopen(seen: Seen, rows: Rows, parts: Parts, outdated: Bools, least: Floats, work: Floats) -> tuple[Rows, Parts]:
     """What was learned of some brokers no longer holds: their parts are as uncertain again as they were once, and each
-    at `least` [B], as any of them may be the cause."""
+    at `least` [B], as any of them may be the cause. `work`: [B] of all their traffic."""
     again = outdated[seen.reporter]
     variance = np.where(again, np.maximum(rows.variance, RELEARNED**2), rows.variance)
     of_bundles = sum_by(seen.reporter, rows.there**2 * variance, len(outdated))
-    wider = replace(parts, bundles=of_bundles).at_least(least)
+    wider = replace(parts, bundles=of_bundles).at_least(least, work)
     grow = np.where(of_bundles > 0, wider.bundles / np.maximum(of_bundles, TINY), 1.0)
     return replace(rows, variance=variance * grow[seen.reporter]), wider

@@ -16,8 +16,8 @@ from dataclasses import replace
 import numpy as np
 
 from controller.domain.load import RESOURCE_SCALES, RESOURCES
-from controller.policy.usage.bursts import follow
-from controller.policy.usage.drivers import DRIVER_COLUMNS, learn_drivers
+from controller.policy.usage.bursts import follow, grow_together, reprice
+from controller.policy.usage.drivers import DRIVER_COLUMNS, Drivers, learn_drivers
 from controller.policy.usage.lesson import SLOWEST, TINY, learn
 from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, UsageModel
 from controller.policy.usage.network import follow_networks
@@ -40,11 +40,21 @@ def observe(model: UsageModel, frame: Frame) -> tuple[UsageModel, Estimates]:
     usual = np.maximum(seen.usage - _peculiar(model, seen), LEAST_USUAL * seen.usage)
     spread = _spread_of_bundles(seen)
     drivers = learn_drivers(model.drivers, seen.traffic[telling], usual[telling], spread[telling])
-    model = _with_bases(replace(model, rounds=model.rounds + 1, drivers=drivers), seen)
+    bundles = reprice(model.bundles, _change_of_unit(model.drivers, drivers, seen))
+    model = _with_bases(replace(model, rounds=model.rounds + 1, drivers=drivers, bundles=bundles), seen)
     if drivers is not None:
         model = learn(model, seen, drivers.unit, full)
     model, correction = follow_networks(model, frame, seen)
     return _estimate(model, frame, seen, correction)
+
+
+def _change_of_unit(before: Drivers | None, after: Drivers | None, seen: Seen) -> float:
+    """How many times as much the same traffic is thought to cost as in the round before."""
+    if before is None or after is None:
+        return 1.0
+    totals = seen.traffic.sum(axis=0)
+    old, new = float((totals * before.unit).sum()), float((totals * after.unit).sum())
+    return new / old if old > 0 and new > 0 else 1.0
 
 
 def _peculiar(model: UsageModel, seen: Seen) -> Floats:
@@ -83,8 +93,9 @@ def _estimate(model: UsageModel, frame: Frame, seen: Seen, correction: Ints) -> 
     unit = model.drivers.unit if model.drivers is not None else np.zeros(len(DRIVER_COLUMNS))
     heard = np.bincount(seen.bundle, minlength=len(frame.bundles)) > 0
     load = weigh(seen.full, unit)
-    before = model.bundles.usual
-    bundles, lasting = follow(model.bundles, load, heard.astype(np.float64))
+    bundles = grow_together(model.bundles, load, heard)
+    before = bundles.usual
+    bundles, lasting = follow(bundles, load, heard.astype(np.float64))
     model = replace(model, bundles=bundles)
     cost = load * bundles.factor
     error = load * np.sqrt(bundles.variance)

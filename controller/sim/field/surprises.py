@@ -20,6 +20,10 @@ BASE_CPU = (0.0, 0.25)
 FOREIGN_CPU = 0.35
 LATENESS, LATE_BASE_CPU, LATE_EVERY, LATE_BUNDLES, LATE_FACTOR = 0.6, (0.1, 0.3), 10, 6, 4.0
 SPARSE_MS, SPARSE_DRIFT = 3 * MINUTE_MS, 0.1
+WAKING_MS, WAKING_PACE = MINUTE_MS // 6, 0.35  # between rounds; the part of a change of traffic that a round brings
+WAKING_CPU, WARM_CPU, WARMS_UP = 0.35, 0.05, 8.0  # used by anything but bundles: at first, in the end; rounds to 1 / e
+WAKING_NIC, WAKING_FACTOR, WAKING_AT = 0.35, 3.0, (12, 28, 44)
+ASLEEP, NAP, WAKES, NAPS, WAKES_AGAIN, TENFOLD = 0.01, 0.05, 10, 35, 45, 4  # times the traffic at rest; rounds
 
 
 def costs(rng: Random) -> Story:
@@ -145,9 +149,45 @@ def late(rng: Random) -> Story:
     return Story(cluster, happen)
 
 
+def waking(rng: Random) -> Story:
+    """Three brokers that have just started, a round every ten seconds: CPU falls while traffic comes, then grows."""
+    cluster = draw_cluster(rng, 3, 24, sigma=0.4, utilisation=0.06, interval_ms=WAKING_MS)
+    most = cluster.traffic * np.maximum(1.0, cluster.fan_out)
+    cluster.nic_bytes_per_s[:] = most.sum() / 3 / WAKING_NIC
+    cluster.pack()
+    began_on = cluster.owner.copy()
+    cluster.factor[:] = wanted = np.full(24, ASLEEP)
+
+    def happen(number: int) -> bool:
+        nonlocal wanted
+        cluster.other_cpu[:] = WARM_CPU + (WAKING_CPU - WARM_CPU) * np.exp(-number / WARMS_UP)
+        if number == 3 or number in WAKING_AT:
+            wanted = np.ones(24)
+        if number in WAKING_AT:
+            wanted[began_on == rng.integers(3)] = WAKING_FACTOR
+        cluster.factor = cluster.factor + WAKING_PACE * (wanted - cluster.factor)
+        return False
+
+    return Story(cluster, happen)
+
+
+def sleeping(rng: Random) -> Story:
+    """Twelve brokers with different base loads carry next to nothing, then everything within minutes, twice."""
+    cluster = draw_cluster(rng, 12, 240, utilisation=0.45)
+    cluster.other_cpu = rng.uniform(0.05, BASE_CPU[1], 12)
+
+    def happen(number: int) -> bool:
+        awake = min(1.0, ASLEEP * 10 ** (max(0, number - WAKES) / TENFOLD))
+        cluster.factor[:] = NAP if NAPS <= number < WAKES_AGAIN else awake
+        return False
+
+    return Story(cluster, happen)
+
+
 SURPRISES: dict[str, Scenario] = {
     made.__name__: made
     for made in (
         costs, slowdown, surge, restarts, huge, bandwidth, messages, base, foreign, precise, noisy, sparse, late,
+        waking, sleeping,
     )
 }  # fmt: skip

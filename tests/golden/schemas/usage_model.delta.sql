@@ -8,6 +8,7 @@ CREATE TABLE IF NOT EXISTS usage_model (
   `noise` DOUBLE COMMENT 'model: standard deviation of a reading of usage [fraction]',
   `wander` DOUBLE COMMENT 'model: variance of the steps of brokers, without noise; null: unknown [fraction squared]',
   `evidence_rounds` BIGINT COMMENT 'model: rounds in the averages of the drivers [count]',
+  `usual_cost` DOUBLE COMMENT 'model: what all traffic of the last rounds costs on average [% of a core]',
   `share` DOUBLE COMMENT 'driver: of the CPU that it accounts for [fraction]',
   `unit` DOUBLE COMMENT 'driver: what traffic costs on the usual broker [% of a core per message/s or byte/s]',
   `with_msg_rate_in` DOUBLE COMMENT 'driver: mean weighted product with msg_rate_in',

@@ -21,7 +21,7 @@ from controller.policy.placement.constraints import assess, constrain
 from controller.policy.round import replay_round, run_round
 from controller.policy.strategies import get
 from controller.policy.strategies.steady.model import Model
-from controller.policy.strategies.steady.planner import MIN_BUDGET, MORE_IF_URGENT
+from controller.policy.strategies.steady.planner import MIN_BUDGET, MORE_IF_PRESSING
 from controller.policy.strategies.steady.timing import FIRST_ROUNDS
 from controller.policy.strategies.steady.usage import Usage
 from controller.policy.usage.bursts import PATIENCE
@@ -126,7 +126,7 @@ class TestI7:
         names = [d.bundle for d in chosen]
         assert len(names) == len(set(names))
         size = len(built.state.brokers)
-        assert len(moves(result)) <= max(MIN_BUDGET, size) + MORE_IF_URGENT * size
+        assert len(moves(result)) <= max(MIN_BUDGET, size) + MORE_IF_PRESSING * size
         now = {row["broker"]: row["score"] for row in result.scores if row["score"] is not None}
         worst = max(now.values(), default=0.0)
         eligible = {row["broker"] for row in result.scores if row["eligible"]}
@@ -221,6 +221,22 @@ class TestI9:
     def test_quiet_clusters_of_the_field(self, scenario: str, seed: int) -> None:
         run = play_field(scenario, player_of("steady"), seed)
         assert run.moves <= (0 if scenario == "calm" else 5)
+        assert run.twice == 0
+
+
+class TestWaking:
+    """A cluster that has just started: CPU falls while traffic comes, so what is learned at first does not hold."""
+
+    @pytest.mark.parametrize("seed", range(1, 6))
+    def test_a_broker_far_above_the_others_is_relieved(self, seed: int) -> None:
+        run = play_field("waking", player_of("steady"), seed)
+        assert sum(ratio > 1.3 for ratio in run.ratio) <= 4
+        assert run.end < 1.25
+
+    @pytest.mark.parametrize("seed", range(1, 4))
+    def test_readings_without_traffic_do_not_spend_the_moves_that_traffic_will_need(self, seed: int) -> None:
+        run = play_field("sleeping", player_of("steady"), seed)
+        assert run.mean < 1.4
         assert run.twice == 0
 
 
@@ -369,7 +385,7 @@ class TestMoves:
         built = steady(loads(90, 90, 90, 0, 0, 0, parts=60))
         built.settings = replace(built.settings, steady=SteadySettings(budget=0.5))
         result = built.round()
-        assert MIN_BUDGET < len(moves(result)) <= MIN_BUDGET + 3 * MORE_IF_URGENT, "three are overloaded"
+        assert MIN_BUDGET < len(moves(result)) <= MIN_BUDGET + 3 * MORE_IF_PRESSING, "three are overloaded"
         assert Reason.BUDGET_SPENT in {d.reason for d in result.decisions} or len(sources(result)) <= MIN_BUDGET
 
     @pytest.mark.covers("busiest-first", "debug-mode")

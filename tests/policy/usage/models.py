@@ -27,7 +27,7 @@ def model_of_size(brokers: int, bundles: int, seed: int = 1) -> UsageModel:
     evidence = Evidence(dice.normal(size=(SIZE, SIZE)), dice.normal(size=SIZE), 7)
     return UsageModel(
         rounds=60,
-        drivers=Drivers(dice.normal(size=SIZE - 1), dice.normal(size=SIZE - 1), 1.5, evidence),
+        drivers=Drivers(dice.normal(size=SIZE - 1), dice.normal(size=SIZE - 1), 1.5, 2.5, evidence),
         wander=0.001,
         brokers=BrokerStates(names=tuple(f"b{at:04}:8080" for at in range(brokers)), **of_brokers),
         bundles=BundleStates(names=names, **of_bundles),
@@ -47,7 +47,7 @@ def odd_models(draw: st.DrawFn) -> Learned:
     carrier = draw(st.lists(carriers, min_size=len(bundles), max_size=len(bundles)))
     of_bundles["carrier"] = np.array(carrier, np.float64)
     evidence = Evidence(floats(SIZE * SIZE).reshape(SIZE, SIZE), floats(SIZE), draw(st.integers(0, 2**62)))
-    drivers = Drivers(floats(SIZE - 1), floats(SIZE - 1), draw(ODD), evidence)
+    drivers = Drivers(floats(SIZE - 1), floats(SIZE - 1), draw(ODD), draw(ODD), evidence)
     of_brokers = {name: floats(len(brokers)) for name in name_columns(BrokerStates)}
     model = UsageModel(
         rounds=draw(st.integers(0, 2**53)),

@@ -61,8 +61,8 @@ class World:
         return float(self.model.bundles.variance[self.model.bundles.names.index(bundle_name(bundle))])
 
 
-def even(brokers: int = 6, bundles: int = 8, points: float = 5.0) -> World:
-    return World({f"b{at}": [points] * bundles for at in range(brokers)})
+def even(brokers: int = 6, bundles: int = 8, points: float = 5.0, base: float = 0.0) -> World:
+    return World({f"b{at}": [points] * bundles for at in range(brokers)}, base)
 
 
 def test_an_expensive_bundle_shows_when_it_moves() -> None:
@@ -216,6 +216,51 @@ def test_wandering_is_told_from_noise() -> None:
         quiet, restless = still.round(), drifting.round()
     assert restless.wander_permille >= 15
     assert quiet.wander_permille <= restless.wander_permille / 2
+
+
+class TestQuietTimes:
+    """Next to no traffic: what brokers use then is not what traffic costs."""
+
+    def asleep(self, *bases: float) -> World:
+        """Brokers with a hundredth of their traffic, and other things to do."""
+        world = even(len(bases), points=0.05)
+        world.base = dict(zip(world.base, bases, strict=True))
+        world.rounds(10)
+        return world
+
+    def test_traffic_that_comes_is_soon_known_for_what_it_costs(self) -> None:
+        world = self.asleep(20, 20, 20, 20, 20, 20)
+        for _ in range(4):
+            world.traffic = [points * 100 ** (1 / 4) for points in world.traffic]
+            world.round()
+        cost = float(world.rounds(1).bundle("cpu_cost")[0])
+        assert cost < 2.0 * 5.0 * POINT, "it was thought to cost fifty times as much"
+
+    def test_a_process_beside_an_idle_broker_does_not_make_it_slow(self) -> None:
+        world = even(base=10)
+        world.rounds(6)
+        world.traffic = [points / 100 for points in world.traffic]
+        world.rounds(6)
+        world.base["b5"] = 50
+        world.rounds(8)
+        assert float(world.model.brokers.speed.max()) < 1.75
+        assert float(world.model.brokers.base[5]) > 40
+
+    def test_a_new_price_is_no_change_of_loads(self) -> None:
+        world = self.asleep(20, 20, 20, 20, 20, 20)
+        world.traffic = [points * 100 for points in world.traffic]
+        estimates = world.rounds(2)
+        assert estimates.bundle("lasting_permille").min() == 1000, "traffic stood; only what it is known to cost fell"
+
+    def test_what_most_bundles_have_in_common_is_no_burst(self) -> None:
+        world = even()
+        world.rounds(6)
+        world.traffic = [points * 2 for points in world.traffic[:1]] + [points * 1.6 for points in world.traffic[1:]]
+        assert world.round().bundle("lasting_permille").min() == 1000
+        world.traffic[1] *= 2
+        lasting = world.round().bundle("lasting_permille")
+        assert lasting[world.model.bundles.names.index(bundle_name(1))] < 600, "its own growth still is"
+        assert (lasting == 1000).sum() == len(lasting) - 1
 
 
 def _apply(world: World, change: Callable[[], object]) -> None:

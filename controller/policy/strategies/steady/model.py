@@ -29,8 +29,9 @@ from controller.policy.view.snapshot import Bools, Snapshot
 
 OCCUPIED = 0.25  # of the level: so far above it a base is out of reach
 FAR = 0.5  # of the level: a rise so far above it is acted on before it has lasted, unless such rises are known to pass
+PRESSING = 0.3  # of the level: relieving a broker so far above it, by what lasts, may take many small moves
 MARGIN_ERRORS = 0.5  # standard deviations of an estimate that count against a move
-LEAST_LEVEL = 0.20  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
+LEAST_LEVEL = 0.30  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
 
 
 class Model:
@@ -81,6 +82,11 @@ class Model:
             self.score = self.used.max(axis=1, initial=0.0)
             self.set_levels()
 
+    @property
+    def pressing(self) -> Bools:
+        """[B] urgent, or clearly above the level by what lasts."""
+        return np.asarray(self.urgent | (self.score > self.levels + PRESSING * self.norms))
+
     def set_levels(self) -> None:
         """Compute the levels again: what moves from one pool to another changes both."""
         self._share(self._able)
@@ -130,6 +136,12 @@ class Model:
     def deviation(self) -> Floats:
         """[B] how far above its level each is, as a fraction of it."""
         return np.asarray((self.score - self.levels) / self.norms)
+
+    def doubt(self, errors: float) -> Floats:
+        """[B] how much lower each score may be, at so many standard deviations. Only CPU is estimated, so the
+        less it has to do with the score, the less doubt there is."""
+        cpu = self.used[:, self._counted == CPU].sum(axis=1)
+        return np.asarray(errors * self.error * cpu / np.maximum(self.score, 1e-9))
 
     def fillable(self) -> Floats:
         """[B] what part of the level its bundles could bring it: all of it but its base."""

@@ -34,7 +34,7 @@ from controller.policy.view.snapshot import Bools, Snapshot
 MIN_BUDGET = 8  # moves a round, however small the cluster
 SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
 MOST_FRUITLESS = 16  # searches for a swap a round
-MORE_IF_URGENT = 10  # moves for each urgent broker
+MORE_IF_PRESSING = 10  # moves for each pressing broker
 HALF = 0.5
 SMALL_FROM = 0.15  # of the level: not left to wait for bundles that may not move now
 ENOUGH = 0.3  # of its excess, that its small bundles bring together then
@@ -55,7 +55,8 @@ class Planner:
         self.snapshot, self.timing = snapshot, timing
         self.settings, self.advice = settings, advice
         wanted = int(np.ceil(settings.steady.budget * len(snapshot.brokers)))
-        wanted += MORE_IF_URGENT * int(np.count_nonzero(model.urgent & model.takes_part))
+        self.pressing = model.pressing
+        wanted += MORE_IF_PRESSING * int(np.count_nonzero(self.pressing & model.takes_part))
         self._enter(model)
         self.evidence = Evidence(snapshot, model, timing, settings)
         self.log = DecisionLog(snapshot, NAME, self.evidence.first_reason, self.evidence.of_broker)
@@ -134,13 +135,13 @@ class Planner:
         return False
 
     def _bounds(self, source: int, relief: Floats) -> list[Bounds]:
-        """What one move off the source must bring. Where nothing but small bundles is left, less: of an overloaded
+        """What one move off the source must bring. Where nothing but small bundles is left, less: of a pressing
         broker; of one that has only such, if all of them together bring as much as one move must, and more than the
         estimate may be wrong; of one far above the level, whose larger bundles may not move now, if they bring enough
         of its excess."""
         usual = Bounds(self.least, 0.0, self.ceiling)
         largest, excess = float(relief.max()), float(self.model.score[source] - self.model.level)
-        if self.model.urgent[source] or self._are_enough(source, relief, largest, excess):
+        if self.pressing[source] or self._are_enough(source, relief, largest, excess):
             softer = usual._replace(least=min(self.least, max(HALF * largest, SMALLEST * self.least)))
             return [usual, softer] if largest >= UNNOTICED * self.least else [softer]
         return [usual]

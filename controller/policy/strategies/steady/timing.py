@@ -2,8 +2,9 @@
 
 What does not last is left out of brokers' scores already (`policy/usage/bursts`). Here remains how certain a deviation
 is: the tolerance is widened by what the estimate may be wrong, and by how far the brokers' loads wander from round to
-round, as what is balanced more finely than that is lost again before it pays. In the first rounds nobody knows yet what
-lasts: a cluster in which no broker is overloaded or far above the level may just be having a burst and is watched.
+round, as what is balanced more finely than that is lost again before it pays. Both are bounded: nothing learned hides a
+broker far above its level. In the first rounds nobody knows yet what lasts: a cluster in which no broker is overloaded
+or far above the level may just be having a burst and is watched.
 
 A broker *wants filling* when its bundles bring it next to nothing of what they could: at once, or, when they bring a
 little, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
@@ -27,7 +28,7 @@ from controller.policy.view.snapshot import Bools, Snapshot
 FIRST_ROUNDS = 3
 FAR_AT_FIRST = 450  # permille above the level: a cluster that begins like this is not just having a burst
 BEGIN_ERRORS, END_ERRORS = 2.0, 1.5  # standard deviations of the estimate, besides the tolerance
-WIDEST = 0.1  # of the level, that they widen the tolerance at most: what is far above it is relieved, however uncertain
+WIDEST = 0.1  # of the level, that each of doubt and wandering widens the tolerance at most
 LITTLE, NOTHING = -600, -900  # of what bundles could bring
 FILLED = 100  # so close to the level it is filled
 
@@ -51,9 +52,9 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     deviation = np.rint(model.deviation() * PERMILLE).astype(np.int64)
     kept = _same_processes(snapshot, memory)
     rounds = model.usage.rounds
-    wide = (tolerance + model.usage.wander) * model.norms
-    begin = model.levels + wide + np.minimum(BEGIN_ERRORS * model.error, WIDEST * model.norms)
-    end = model.levels + wide + END_ERRORS * model.error
+    wide = (tolerance + min(model.usage.wander, WIDEST)) * model.norms
+    begin = model.levels + wide + np.minimum(model.doubt(BEGIN_ERRORS), WIDEST * model.norms)
+    end = model.levels + wide + model.doubt(END_ERRORS)
     begin = np.where(model.full, np.minimum(begin, model.levels + wide / 2), begin)
     end = np.minimum(end, begin)
     above = part & (model.score > begin)

@@ -22,6 +22,7 @@ from controller.policy.view.snapshot import Bools, Snapshot
 CPU = RESOURCES.index("cpu")
 NETWORK = [RESOURCES.index(name) for name in NETWORKS]
 SLOW = 1.75  # times what work costs elsewhere
+SLOW_FROM = 0.05  # of the limit, that this must make: of little work nobody can tell
 BACKLOG_S, BACKLOG_FACTOR = 60.0, 8.0  # of its own traffic, and times the cluster's median
 _SCALES = np.array(RESOURCE_SCALES, np.float64)
 _F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
@@ -67,7 +68,7 @@ class Usage:
             cost=cost,
             cost_error=estimates.bundle("cpu_error") / scale,
             lasting=estimates.bundle("lasting_permille") / PERMILLE,
-            slow=((speed >= SLOW) & (snapshot.weights[CPU] > 0)) | _lags_behind(snapshot),
+            slow=_is_slow(snapshot, speed, now[:, CPU] - estimates.broker("cpu_base") / scale) | _lags_behind(snapshot),
             impossible=_impossible(snapshot, cost[:, CPU]),
             rounds=estimates.rounds,
             wander=estimates.wander_permille / PERMILLE,
@@ -91,6 +92,13 @@ def _moved_since(snapshot: Snapshot, cost: Floats, speed: Floats) -> Floats:
             if broker != NOBODY:
                 result[broker] += sign * cost[at] * speed[broker]
     return result
+
+
+def _is_slow(snapshot: Snapshot, speed: Floats, by_work: Floats) -> Bools:
+    """[B] on which work costs much more than elsewhere. `by_work`: [B] CPU that it uses there."""
+    more = by_work * (1 - 1 / np.maximum(speed, 1.0))
+    clear = more >= SLOW_FROM * snapshot.limit[:, CPU]
+    return np.asarray((speed >= SLOW) & clear & (snapshot.weights[CPU] > 0))
 
 
 def _lags_behind(snapshot: Snapshot) -> Bools:
