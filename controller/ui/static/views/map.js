@@ -118,8 +118,10 @@ function mount(root, context) {
     update(data) {
       state.data = data;
       const unknown = data.throughput.reduce((n, value) => n + Number.isNaN(value), 0);
-      const rest = unknown ? `; ${unknown.toLocaleString("en")} of them have no load of their own` : "";
-      summary.textContent = `${count(data.count, "bundle")} on ${count(data.brokers.length, "broker")}${rest}`;
+      const rest = unknown ? `; ${unknown.toLocaleString("en")} without a load of ${unknown === 1 ? "its" : "their"} own` : "";
+      summary.textContent = data.count ? `${count(data.count, "bundle")} on ${count(data.brokers.length, "broker")}${rest}`
+        : "There are no bundles yet.";
+      box.hidden = told.hidden = !data.count;
       draw();
     },
   };

@@ -12,6 +12,7 @@ const MODES = { live: "rounds act", shadow: "rounds only decide", paused: "round
 export const now = {
   title: () => "Now",
   depends: ["seq", "evidence"],
+  at_most_ms: 2000,
   load: ({ signal }) => getJson("/api/now", signal),
   mount,
 };
@@ -210,7 +211,9 @@ function controllerDetail(controller) {
     since(controller.stopped_at_ms),
     "; all below is as it was then",
   ) : "";
-  if (controller.alive === null) return "Kafka was not asked whether it lives";
+  if (controller.alive === null) {
+    return controller.not_asked === "--offline" ? "whether it lives is being asked" : "Kafka does not tell whether it lives";
+  }
   if (controller.alive) return controller.instance;
   return controller.silent_ms === null ? "never heard" : `last heard ${duration(controller.silent_ms)} ago`;
 }
