@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
+from controller.config.settings import Settings
+from controller.operations.liveness import Heard
 from controller.process.http import HttpServer
+from controller.ui.heard import Listening
 from controller.ui.page import Page
 from controller.ui.security import Rules, hosts_of
 from controller.ui.server import make_page_app
@@ -49,9 +52,11 @@ def token_file(folder: Path, *lines: str) -> Path:
 
 
 @contextmanager
-def served_page(run: ShortRun) -> Iterator[tuple[Page, str]]:
-    """A page that follows the run's tables, and its address, over real connections."""
-    page = Page(run.settings, Rules(hosts_of("127.0.0.1", ())), ask_kafka=False)
+def served_page(settings: Settings, listen: Callable[[], Heard | None] | None = None) -> Iterator[tuple[Page, str]]:
+    """A page that follows these tables, and its address, over real connections. `listen`: to the controller."""
+    page = Page(settings, Rules(hosts_of("127.0.0.1", ())), ask_kafka=False)
+    if listen is not None:
+        page.listening = Listening(settings, listen=listen)
     server, loop = HttpServer("127.0.0.1"), asyncio.new_event_loop()
 
     def serve() -> None:
@@ -64,6 +69,7 @@ def served_page(run: ShortRun) -> Iterator[tuple[Page, str]]:
     page.start()
     yield page, server.url
     page.following.stop()
+    page.listening.stop()
     loop.call_soon_threadsafe(page.hub.close)
     asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
     loop.call_soon_threadsafe(loop.stop)
