@@ -152,7 +152,7 @@ def test_a_time_is_never_broken_over_lines(browser: Any, served: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/broker/nobody", "/bundle/no/where/0x00000000_0x10000000", "/round/1", "/bundle/<b>no</b>/%0A/x"]
+    "path", ["/broker/nobody", "/bundle/no/where/0x00000000_0x10000000", "/round/777777", "/bundle/<b>no</b>/&amp;/x"]
 )
 def test_what_does_not_exist_is_no_empty_frame(tab: Tab, path: str) -> None:
     assert tab.open(path) == "error"
