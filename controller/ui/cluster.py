@@ -75,8 +75,10 @@ class LiveCluster:
 
     @property
     def reader(self) -> LiveReader:
-        """Reads this cluster's tables. Raises NoTables."""
+        """Reads this cluster's tables. Raises NoTables, also while the first reading takes its time."""
         if self._reader is None:
+            if self._root.exists("journal"):
+                raise NoTables(f"the tables at {self.tables} are being read; this page tries again")
             raise no_tables(self._root.root, self.settings.file)
         return self._reader
 

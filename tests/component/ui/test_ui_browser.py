@@ -22,21 +22,15 @@ from controller.ledger.tables import TableRoot
 from controller.operations.liveness import Heard
 from controller.process.clock import wall_ms
 from controller.process.paths import ROOT
-from controller.testbed.demo.pictures import HEIGHT, WIDTH, find_chromium, take_pictures
+from controller.testbed.demo.pictures import HEIGHT, WIDTH, take_pictures
+from tests.component.ui.browser import DESK, PHONE, READY_MS, Tab
 from tests.component.ui.conftest import served_page
 from tests.component.ui.driven import write_driven
 from tests.short_run import ShortRun, play
 
-sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = find_chromium()
-pytestmark = [
-    pytest.mark.ui,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
-]
+pytestmark = pytest.mark.ui
 IMAGES = ROOT / "docs" / "images"
-READY_MS = 20_000
 STORY_MS = 150_000  # of the short run
-DESK, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
@@ -59,30 +53,6 @@ def pulsar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     write_driven(root)
     with served_page(load_settings(None, "local", [f"tables.root={root.root}"], env={})) as (_, address):
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-class Tab:
-    """One tab, and what its console complains about."""
-
-    def __init__(self, browser: Any, url: str, **options: Any) -> None:
-        self.page = browser.new_page(**{"viewport": DESK, **options})
-        self.url, self.complaints = url, list[str]()
-        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    def open(self, path: str) -> str:
-        """Open a view and wait until it is painted; returns what it calls itself."""
-        self.page.goto(self.url + path)
-        self.page.wait_for_selector("body[data-ready]", timeout=READY_MS, state="attached")
-        return str(self.page.get_attribute("body", "data-ready"))
 
 
 @pytest.fixture
