@@ -107,7 +107,7 @@ class Shown {
 
   /** Read again what may differ although the tables have not changed: whether the controller lives. */
   refresh() {
-    const { at_most_ms } = this.view;
+    const { at_most_ms } = this.parts;
     if (at_most_ms && !document.hidden && performance.now() - this.last_ms > at_most_ms) this.read();
   }
 
