@@ -90,8 +90,12 @@ def test_a_table_is_followed_by_its_versions(tmp_path: Path) -> None:
 
 
 def test_tables_that_are_not_read_yet_are_not_taken_for_missing(run: ShortRun, tmp_path: Path) -> None:
+    cluster = LiveCluster(run.settings)
     with pytest.raises(NoTables, match="are being read; this page tries again"):
-        _ = LiveCluster(run.settings).reader
+        _ = cluster.reader
+    cluster.trouble = "table journal is damaged"
+    with pytest.raises(NoTables, match="cannot be read: table journal is damaged; this page tries again"):
+        _ = cluster.reader
     nowhere = load_settings(None, "local", [f"tables.root={tmp_path}/none"], env={})
     with pytest.raises(NoTables, match="start a controller"):
         _ = LiveCluster(nowhere).reader
