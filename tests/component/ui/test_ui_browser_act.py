@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.domain.state import JOURNAL
 from controller.process.access.named_tokens import NamedTokens, new_token
 from controller.ui.page import Page
 from controller.ui.security import Rules, hosts_of
 from tests.component.ui.browser import PHONE, READY_MS, Tab
 from tests.component.ui.conftest import serving, token_file
 from tests.component.ui.test_ui_act import Journal
-from tests.short_run import ShortRun
+from tests.short_run import ShortRun, begin_skewed, info_of
 
 pytestmark = pytest.mark.ui
 TOKEN, LINE = new_token("anna")
@@ -75,6 +78,35 @@ def test_a_command_needs_a_log_in_and_a_reason_and_its_words_stay_text(
     assert "owned" not in tab.page.title()
     assert tab.complaints == [], "the policy had nothing to forbid"
     tab.page.close()
+
+
+def test_a_plan_that_waits_is_approved_on_the_page(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_today = {broker: {**info_of(broker), "authority": JOURNAL} for broker in ("b1:8080", "b2:8080", "b3:8080")}
+    monkeypatch.setattr("tests.short_run.info_of", of_today.__getitem__)
+    run = begin_skewed(tmp_path / "tables", brokers=3, bundles=12, hot=2)
+    run.control = replace(run.control, approve_above=0)
+    run.round()
+    run.panes(1)
+    run.round()  # the second round in which the first broker is hot
+    assert run.state.plan is not None
+    moved = run.state.plan.moves[0]
+    people = NamedTokens(token_file(tmp_path, LINE))
+    page = Page(run.settings, Rules(hosts_of("127.0.0.1", ()), people), ask_kafka=False, send=Journal(run).send)
+    page.cluster.poll()
+    with serving(page) as address:
+        tab = Tab(browser, address)
+        log_in(tab)
+        assert f"{moved.bundle}{moved.source}" in "".join(tab.page.inner_text("main").split()).replace("→", "")
+        tab.page.click("button.act >> text=Approve")
+        tab.page.fill("dialog textarea", "looked at the plan")
+        tab.page.click("dialog button.main")
+        tab.page.wait_for_selector("text=In flight: 2", timeout=READY_MS)
+        assert tab.page.locator("text=A plan waits for approval").count() == 0
+        tab.page.close()
+    accepted = [entry for entry in run.entries if entry.data.get("kind") == "approve"]
+    assert [(entry.data["who"], entry.data["why"]) for entry in accepted] == [("anna", "looked at the plan")]
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)
