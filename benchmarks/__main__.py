@@ -25,7 +25,7 @@ from benchmarks.measure.policy import backtest_speed, decide_speed, strategy_fie
 from benchmarks.measure.policy import round as round_bench
 from benchmarks.measure.pulsar import pulsar_poll
 from benchmarks.measure.result import Result
-from benchmarks.measure.ui import command_times, page_views
+from benchmarks.measure.ui import command_times, page_in_browser, page_views
 from benchmarks.pages import performance as page
 from benchmarks.pulsar_compare import program as pulsar_compare
 from controller.domain.errors import BallastError
@@ -61,6 +61,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
     "backtest_speed": backtest_speed.run,
     "pulsar_poll": pulsar_poll.run,
     "page_views": page_views.run,
+    "page_in_browser": page_in_browser.run,
     "command_times": command_times.run,
 }
 

@@ -16,7 +16,7 @@ from controller.config.table_root import table_root
 from controller.domain.errors import BallastError
 from controller.loads.metrics import LoadsMetrics
 from controller.loads.settings import LoadsSettings
-from controller.process.clock import boot_ms, wall_ms
+from controller.process.clock import boot_ms
 from controller.service.arguments import Arguments
 from jobs.loads_batch import BatchReport
 from jobs.loads_query import LoadsQuery, start_loads
@@ -82,7 +82,7 @@ class LoadsRunner:
         for stage, seconds in report.seconds.items():
             self._metrics.batch_seconds.labels(stage).set(seconds)
         if report.last_event_ms is not None:
-            self._metrics.lag_seconds.set(max(0, wall_ms() - report.last_event_ms) / 1000)
+            self._metrics.note_newest(report.last_event_ms)
 
 
 def writer_of(settings: Settings) -> str:

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 
 from controller.domain.decision import EXECUTED, FIRST_RULES
 from controller.domain.entries import Kind
-from controller.domain.load import SCORE_UNIT
-from controller.domain.reasons.words import describe_decision_row, describe_reason
+from controller.domain.reasons.words import describe_decision_row, describe_reason, describe_score
 from controller.operations.reading import Reader
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
@@ -179,11 +178,7 @@ class EvidenceView:
         evidence = {(row["source"], row["reason"]): _parse(row)["evidence"] for row in reversed(decisions)}
         for row in rows:
             seen = evidence.get((row["broker"], row["reason"]), {})
-            # decisions have the scores after the moves before them; the row has those at the round's start
-            began = {
-                name: row[name] * SCORE_UNIT for name in ("score", "mean") if name in seen and row[name] is not None
-            }
-            row["reason_words"] = describe_reason(row["reason"], {**seen, **began}) or None
+            row["reason_words"] = describe_score(row["reason"], seen, row["score"], row["mean"]) or None
         return sorted(rows, key=_by_score)
 
     def _rows_that_count(

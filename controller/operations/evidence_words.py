@@ -19,6 +19,8 @@ CANDIDATES = ("pairs", "candidates")  # evidence keys
 SCORES = frozenset({"score", "mean", "level", "usage", "history", "target_usage", "threshold", "source_after",
                     "limit", "base", "passing", "std", "std_after"})  # fmt: skip
 _PERMILLE = "_permille"
+_OF_LIMITS = frozenset({"permille_of_limit", "limits"})  # what is limited -> how much of it, in permille
+_LABELS = {"permille_of_limit": "of its limits"}
 _CARRIED_OUT = frozenset({OrderOutcome.MOVED.value, OrderOutcome.SPLIT.value})
 Row = Mapping[str, Any]
 
@@ -45,7 +47,7 @@ def kind_text(decision: Row) -> str:
 def evidence_lines(evidence: Mapping[str, Any]) -> list[str]:
     """All evidence except the candidates, one figure per line; shares are percentages."""
     return [
-        f"{name.removesuffix(_PERMILLE)}: {_text(name, value)}"
+        f"{_LABELS.get(name, name.removesuffix(_PERMILLE))}: {_text(name, value)}"
         for name, value in evidence.items()
         if name not in CANDIDATES
     ]
@@ -112,8 +114,15 @@ def _text(name: str, value: Any) -> str:
             return percent_text(value / 1000)
     if isinstance(value, Mapping) and name.endswith("_lost"):  # reason -> how many lost by it
         return "; ".join(f"{count} by {reason_text(code)}" for code, count in value.items())
+    if isinstance(value, Mapping) and name in _OF_LIMITS:
+        return ", ".join(f"{_limit_text(inner)} {_text(_PERMILLE, of)}" for inner, of in value.items())
     if isinstance(value, Mapping):
         return ", ".join(f"{inner} {_text('', of)}" for inner, of in value.items())
     if isinstance(value, list | tuple):
         return ", ".join(_text("", inner) for inner in value)
     return reason_text(value) if isinstance(value, str) else str(value)
+
+
+def _limit_text(code: str) -> str:
+    """`112_split_msg_rate` as what is limited: `msg rate`."""
+    return code.partition("_split_")[2].replace("_", " ") or code

@@ -10,13 +10,14 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from controller.config.settings import Settings
 from controller.domain.decision import KeptPlan, PlanPhase
 from controller.domain.entries import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER, Entry, Kind
 from controller.domain.load import RESOURCES
 from controller.domain.ownership import IN_FLIGHT
 from controller.domain.reasons.words import describe_reason
 from controller.domain.settings.placement import PlacementSettings
-from controller.domain.state import LIVE, ClusterState, is_foreign
+from controller.domain.state import LIVE, PAUSED, ClusterState, is_foreign
 from controller.ledger.loads import loads_progress
 from controller.operations.bundles import (
     all_bundle_rows,
@@ -29,8 +30,12 @@ from controller.operations.bundles import (
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.liveness import OFFLINE, SILENT_AFTER_MS, Heard
 from controller.operations.reading import Reader
+from controller.operations.text import duration_text
 
 HOUR_MS = 3_600_000
+ROUNDS_MISSED = 3
+LATE_AT_LEAST_MS = 30_000  # of rounds every few seconds, some are late on a busy machine
+BAD_PER_HOUR = 100  # quarantined records that are more than somebody's mistake
 NOBODY_OBSERVED = (
     "no broker is seen alive: is the cluster's agent (`ballast agent --runtime pulsar`) running? "
     "Pulsar itself serves on without it"
@@ -47,9 +52,10 @@ def status(
     kafka_error: str | None,
     placement: PlacementSettings = NO_RULES,
     view: EvidenceView | None = None,
+    late_ms: int | None = None,
 ) -> Row:
     """The document of `ballast status`. `problems` lists what needs attention now. `placement`: as configured. `view`:
-    one that has been read already."""
+    one that has been read already. `late_ms`: the age at which loads and rounds are late (`late_after_ms`)."""
     outline = reader.outline()
     state = outline.state
     recent = reader.entries_since(now_ms - HOUR_MS)
@@ -78,7 +84,13 @@ def status(
         "quarantined_last_hour": _quarantined(reader, now_ms - HOUR_MS),
         "alarms_last_hour": [alarm_row(e) for e in recent if e.kind is Kind.ALARM],
     }
-    return document | {"problems": find_problems(document)}
+    return document | {"problems": [*find_problems(document), *find_late(document, late_ms)]}
+
+
+def late_after_ms(settings: Settings) -> int:
+    """The age from which loads and rounds are late: three rounds were missed, and none is about to come."""
+    interval_s, pane_s = settings.rounds.round_interval_s, settings.loads.pane_s
+    return max(LATE_AT_LEAST_MS, 1_000 * (ROUNDS_MISSED * interval_s + pane_s) + settings.rounds.late_allowance_ms)
 
 
 def in_flight(reader: Reader, state: ClusterState, now_ms: int) -> list[Row]:
@@ -260,6 +272,21 @@ def _strays(document: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def find_late(document: Mapping[str, Any], late_ms: int | None) -> list[str]:
+    """That loads or rounds have stopped, of a controller that lives and a cluster with brokers: it looks healthy, and
+    balances nothing."""
+    if late_ms is None or not document["controller"]["alive"] or not document["brokers"]["alive"]:
+        return []
+    lag_ms, last = document["loads"]["lag_ms"], document["last_round"]
+    if lag_ms is not None and lag_ms > late_ms:
+        text = f"the newest load report is {duration_text(lag_ms)} old, so no round can run"
+    elif last is not None and last["age_ms"] > late_ms and document["mode"] != PAUSED:
+        text = f"the last round ran {duration_text(last['age_ms'])} ago: three or more are missing"
+    else:
+        return []
+    return [f"{text}: `ballast doctor` says where to look"]
+
+
 def find_problems(document: Mapping[str, Any]) -> list[str]:
     """What needs attention now, by a document of `status`."""
     controller, found = document["controller"], _strays(document)
@@ -281,4 +308,7 @@ def find_problems(document: Mapping[str, Any]) -> list[str]:
         found.append("the mass-failure breaker keeps leases alive: bring the brokers back, or `ballast thaw`")
     if document["brokers"]["registered"] and not document["brokers"]["alive"]:
         found.append(NOBODY_OBSERVED if document["orders"] is not None else "no broker is alive")
+    bad = document["quarantined_last_hour"]["total"]
+    if bad >= BAD_PER_HOUR:
+        found.append(f"{bad} records broke a rule in the last hour: `ballast quarantine list` says whose")
     return found

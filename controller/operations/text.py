@@ -44,7 +44,9 @@ def rate_text(per_s: float | None, unit: str = "") -> str:
 
 def percent_text(fraction: float | None) -> str:
     """A fraction as `82.3 %`; empty if unknown."""
-    return "" if fraction is None or math.isnan(fraction) else f"{100 * fraction:.1f} %"
+    if fraction is None or math.isnan(fraction):
+        return ""
+    return f"{100 * fraction:.1f} %".replace("-0.0 %", "0.0 %")  # a sum that is not quite 0
 
 
 def few_text(names: Sequence[str], most: int = 5) -> str:

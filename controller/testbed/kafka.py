@@ -82,6 +82,11 @@ class EmbeddedKafka:
         """`127.0.0.1:port`; known once Kafka has been started."""
         return f"127.0.0.1:{self._fixed_port()}"
 
+    def settle_port(self) -> None:
+        """Take a free port now, unless one was given: others are told of it before Kafka starts."""
+        if self._port == 0 and not self._properties.exists():
+            self._port = free_ports(1)[0]
+
     @property
     def pid(self) -> int | None:
         """The pid of the running server, or None. A pid reused by another program does not count."""

@@ -126,15 +126,15 @@ class LocalCluster:
     ) -> None:
         """Start everything in the fastest order: the job's JVM starts at the same time as the rest.
 
-        `on_page` gets the address of the operators' page, which is served only if somebody wants it.
+        `on_page` gets the address of the operators' page, which is served only if somebody wants it. It is there
+        before anything else: whoever opens it sees the cluster come up.
         """
+        if on_page is not None:
+            on_page(self.serve_page())
         self.start_kafka_and_store()
-        page = self.start_page() if on_page is not None else None
         self.start_job(only=job_only)
         for broker in brokers:
             self.start_agent(broker)
-        if page is not None and on_page is not None:
-            on_page(address_of(page))
         self.wait_for_job()
         self.wait_until(
             lambda state: {b.id for b in state.live_brokers()} >= set(brokers),
@@ -166,13 +166,7 @@ class LocalCluster:
 
     def configure(self, sections: Mapping[str, Mapping[str, object]]) -> None:
         """Write the configuration file of all processes, with these sections too; create topics and tables."""
-        document = {
-            "profile": self.profile,
-            "kafka": {"bootstrap_servers": self.kafka.bootstrap},
-            "tables": {"root": "tables", "checkpoints": "checkpoints"},  # beside the file: the folder may be moved
-            **sections,
-        }
-        self.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
+        self._write_configuration(sections)
         self._settings = self._settings_as(Role.OPERATOR)
         self.tell("topics and tables are created")
         topics, kafka = replay_topics if self.replay else live_topics, self._settings_as(Role.CONTROLLER).kafka
@@ -189,6 +183,15 @@ class LocalCluster:
         argv += ["--take-over"] if take_over else []
         argv += ["--every-round"] if self.replay else []
         return self.start(name, [*argv, *more], env={**self._login(Role.CONTROLLER), **(env or {})})
+
+    def serve_page(self) -> str:
+        """Start the operators' page, if need be before all else that it reads; its address."""
+        if not self.config_file.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if isinstance(self.kafka, EmbeddedKafka):
+                self.kafka.settle_port()
+            self._write_configuration({})
+        return address_of(self.start_page())
 
     def start_page(self) -> Child:
         """Start the operators' page on a free port; `address_of` waits for its address."""
@@ -285,6 +288,15 @@ class LocalCluster:
         self.kafka.stop()
 
     # ------------------------------------------------------------ inside
+
+    def _write_configuration(self, sections: Mapping[str, Mapping[str, object]]) -> None:
+        document = {
+            "profile": self.profile,
+            "kafka": {"bootstrap_servers": self.kafka.bootstrap},
+            "tables": {"root": "tables", "checkpoints": "checkpoints"},  # beside the file: the folder may be moved
+            **sections,
+        }
+        self.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
 
     def _login(self, role: Role) -> Mapping[str, str]:
         return self.kafka.environment(role.value) if isinstance(self.kafka, KafkaCluster) else {}

@@ -46,6 +46,7 @@ class LiveCluster:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.history = ScoreHistory()
+        self.trouble = ""  # why the tables could not be read last
         self._lock = threading.RLock()
         self._root = table_root(settings)
         self._follower = Follower(self._root)
@@ -75,8 +76,11 @@ class LiveCluster:
 
     @property
     def reader(self) -> LiveReader:
-        """Reads this cluster's tables. Raises NoTables."""
+        """Reads this cluster's tables. Raises NoTables, also while the first reading takes its time."""
         if self._reader is None:
+            if self._root.exists("journal"):
+                why = f"cannot be read: {self.trouble}" if self.trouble else "are being read"
+                raise NoTables(f"the tables at {self.tables} {why}; this page tries again")
             raise no_tables(self._root.root, self.settings.file)
         return self._reader
 

@@ -29,7 +29,7 @@ LONGEST_NAME = 400
 def get_now(page: Page, request: Request) -> Response:
     """*Now*."""
     at_ms, word = wall_ms(), page.listening.last()
-    fresh = (word.not_asked, at_ms // FRESH_MS)
+    fresh = (word.not_asked, word.asked_ms, at_ms // FRESH_MS)
     return _answer(page, "now", lambda: now(page.cluster, word, at_ms), page.cluster.versions, fresh)
 
 

@@ -92,7 +92,11 @@ class Following:
         self._cluster, self._hub, self._poll_s = cluster, hub, poll_s
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follow", daemon=True)
-        self.trouble = ""  # why the tables cannot be read now
+
+    @property
+    def trouble(self) -> str:
+        """Why the tables cannot be read now."""
+        return self._cluster.trouble
 
     def start(self) -> None:
         """Begin to follow."""
@@ -111,10 +115,11 @@ class Following:
                 if self._cluster.poll():
                     self._cluster.warm()
                     self._hub.publish()
-                self.trouble = ""
+                self._cluster.trouble = ""
             except (BallastError, DeltaError, OSError) as error:
-                said, self.trouble = self.trouble, describe_error(error)
-                if said != self.trouble:
-                    log.warning("the tables cannot be read: %s; trying again", self.trouble)
+                said, told = self.trouble, describe_error(error)
+                self._cluster.trouble = told
+                if said != told:
+                    log.warning("the tables cannot be read: %s; trying again", told)
                 wait_s = AFTER_ERROR_S
             self._stopping.wait(wait_s)

@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from http.client import HTTPException
 from pathlib import Path
 
 import httpx
@@ -16,6 +17,7 @@ from controller.domain.errors import ConfigError
 from controller.domain.state import ClusterState
 from controller.process.access.access import HttpAccess
 from controller.process.access.client import TokenAuth, new_client
+from controller.process.access.plain_client import get
 from controller.process.access.tls import TlsFiles
 from controller.process.access.tokens import TokenFile
 from controller.process.http import HttpServer
@@ -188,6 +190,25 @@ def test_token_and_tls_are_both_demanded(ours: Credentials, token: Path) -> None
         ):
             with new_client(access, 30) as client:
                 assert client.get(f"{url}/metrics").status_code == status
+
+
+def test_the_plain_client_proves_itself_in_the_same_ways(ours: Credentials, theirs: Credentials, token: Path) -> None:
+    """Of the commands that ask a page: certificate and token, and only a server that its authority vouches for."""
+    with lookup_agent(ClusterState, HttpAccess(TokenFile(token), mutual(ours))) as url:
+
+        def ask(access: HttpAccess) -> tuple[int, bytes]:
+            return get(access, "127.0.0.1", httpx.URL(url).port or 0, "/metrics", 30, 1_000_000)
+
+        status, body = ask(HttpAccess(TokenFile(token), mutual(ours, "admin")))
+        assert (status, b"ballast_agent_sessions_total" in body) == (200, True)
+        assert ask(HttpAccess(tls=mutual(ours, "admin")))[0] == 401
+        nobody = TlsFiles(server_authority=str(ours.authority))
+        stranger = files(theirs, "admin", server_authority=str(ours.authority))
+        for tls in (nobody, stranger):
+            with pytest.raises((OSError, HTTPException)):
+                ask(HttpAccess(TokenFile(token), tls))
+        with pytest.raises(ssl.SSLCertVerificationError):
+            ask(HttpAccess(TokenFile(token), files(ours, "admin", server_authority=str(theirs.authority))))
 
 
 def test_a_client_with_tls_shows_its_token_to_nobody_who_speaks_plain_http(ours: Credentials, token: Path) -> None:

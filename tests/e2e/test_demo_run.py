@@ -31,6 +31,7 @@ from tests.installed import Installed
 
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough, pytest.mark.timeout(1_800)]
 INTERRUPTED = 130
+SAID = "said.txt"  # beside the run's folder: what it printed while it ran
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,18 @@ def demo(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> tupl
     done = installed.ballast(*words, timeout_s=1_500)
     assert done.returncode == 0, done.stderr[-4000:] + done.stdout[-2000:]
     print(done.stderr)
+    (folder.parent / SAID).write_text(done.stderr)
     return json.loads(done.stdout.splitlines()[-1]), folder
+
+
+def test_the_address_of_its_page_comes_first_and_pictures_of_it_stay(demo: tuple[dict[str, Any], Path]) -> None:
+    figures, folder = demo
+    said = (folder.parent / SAID).read_text()
+    assert 0 < said.index("watch it in a browser: http://127.0.0.1:") < said.index("Kafka starts")
+    if figures["pictures"]:
+        assert [Path(file).read_bytes()[:4] for file in figures["pictures"]] == 3 * [b"\x89PNG"]
+    else:  # of a machine without a browser, and of the wheel alone
+        assert "no pictures of the page: " in said
 
 
 @pytest.mark.covers("keeps-messages", "keeps-order", "keeps-deduplication")

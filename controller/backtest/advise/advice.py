@@ -14,7 +14,7 @@ from controller.brokers.pulsar.admin_commands import split_command, unload_comma
 from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.errors import BadRecord
 from controller.domain.ids import Bundle
-from controller.domain.reasons.words import describe_decision, describe_reason
+from controller.domain.reasons.words import describe_decision, describe_reason, describe_score
 
 if TYPE_CHECKING:  # all strategies, which a command that prints a page's advice does without
     from controller.backtest.advise.rounds import ShadowRound
@@ -87,7 +87,7 @@ def _brokers(of: ShadowRound) -> list[dict[str, Any]]:
             {
                 **score,
                 # in a round that acts, a skip's figures are those after its moves
-                "words": describe_decision(skip) if skip and not acts else describe_reason(reason),
+                "words": _words(skip, score) if skip and not acts else describe_reason(reason),
                 "evidence": _short(skip) if skip and not acts else {},
                 "bundles": held[broker],
                 "msg_rate": _sum(of.brokers, row, "msg_rate_in", "msg_rate_out"),
@@ -95,6 +95,12 @@ def _brokers(of: ShadowRound) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _words(skip: Decision, score: Mapping[str, Any]) -> str:
+    """Why nothing is taken off a broker: as the decision says, unless what was measured seems to contradict it."""
+    told = describe_score(skip.reason.value, skip.evidence, score["score"], None)
+    return told if "was measured" in told else describe_decision(skip)
 
 
 def _sum(brokers: Columns, row: int | None, *names: str) -> float | None:

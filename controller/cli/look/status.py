@@ -26,9 +26,11 @@ from controller.domain.observed import Adoption
 from controller.domain.state import LIVE
 from controller.operations.adoption_text import adoption_text
 from controller.operations.liveness import OFFLINE, Heard, engine_text, last_word
+from controller.operations.overview import late_after_ms
 from controller.operations.overview import status as status_of
 from controller.operations.reading import Reader
 from controller.operations.stopped import with_stop
+from controller.operations.text import count_text
 from controller.process.clock import wall_ms
 
 app = new_app()
@@ -48,12 +50,7 @@ def status(
     document: dict[str, Any] = {
         "cluster": settings.cluster.name,
         "tables": without_login(reader.root.root),
-        **with_stop(
-            reader,
-            status_of(reader, now_ms, heard, kafka_error, placement_settings(settings)),
-            settings.profile,
-            now_ms,
-        ),
+        **with_stop(reader, _read(reader, settings, heard, kafka_error, now_ms), settings.profile, now_ms),
     }
     document["page"] = None if offline else _find_page(settings, document["journal_id"])
     if as_json:
@@ -62,6 +59,13 @@ def status(
         _print(document)
     if document["problems"]:
         raise typer.Exit(PROBLEM)
+
+
+def _read(
+    reader: Reader, settings: Settings, heard: Heard | None, kafka_error: str | None, now_ms: int
+) -> dict[str, Any]:
+    placement, late_ms = placement_settings(settings), late_after_ms(settings)
+    return status_of(reader, now_ms, heard, kafka_error, placement, late_ms=late_ms)
 
 
 def _ask_kafka(settings: Settings) -> tuple[Heard | None, str | None]:
@@ -127,7 +131,8 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "load data", "no reports yet" if lag_ms is None else f"newest report {duration_text(lag_ms)} ago"
     quarantined = document["quarantined_last_hour"]
     rules = ", ".join(f"{count} {rule}" for rule, count in quarantined["rules"].items())
-    yield "quarantined", f"{quarantined['total']} in the last hour" + (f": {rules}" if rules else "")
+    which = f": {rules}  (`ballast quarantine list`)" if rules else ""
+    yield "quarantined", f"{quarantined['total']} in the last hour{which}"
     yield "alarms", f"{len(document['alarms_last_hour'])} in the last hour"
 
 
@@ -181,7 +186,8 @@ def round_text(last: Mapping[str, Any] | None) -> str:
         return "none yet"
     sources = ", ".join(last["sources"]) or "none"
     who = f"{last['round_id']} by {last['strategy']}, {duration_text(last['age_ms'])} ago"
+    deeds = f"{count_text(last['moves'], 'move')}, {count_text(last['splits'], 'split')}"
     scores = f"mean {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"
     if not percent_text(last["mean_score"]):
         scores = "no broker had a score"
-    return f"{who}: sources {sources}; {last['moves']} moves, {last['splits']} splits; {scores}"
+    return f"{who}: sources {sources}; {deeds}; {scores}"

@@ -11,11 +11,13 @@ import typer
 from rich.console import Console
 
 from controller.cli.options import PROBLEM, USAGE, interrupt_on_sigterm, new_app
+from controller.domain.entries import Kind
 from controller.domain.errors import BallastError, ConfigError
 from controller.operations.reading import Reader
 from controller.process.clock import wall_ms
 from controller.process.paths import RUN
 from controller.testbed.demo.figures import DemoFigures
+from controller.testbed.demo.pictures import NoPictures, take_pictures
 from controller.testbed.demo.scenario import Highlights, Scenario
 from controller.testbed.demo.screen.base import Watching
 from controller.testbed.demo.screen.events import swaps_in
@@ -52,7 +54,7 @@ def demo(
         check_unused(where)
         # the screen closes before anything else is printed, or the live view would overwrite it
         with interrupt_on_sigterm(), screen:
-            figures, asked = _run(where, brokers, minutes, sets or [], screen, typed_ms)
+            figures, asked = _run(where, brokers, minutes, sets or [], screen, typed_ms, pictured=not drawn)
     except (BallastError, OSError) as error:
         usage = isinstance(error, ConfigError)
         typer.echo(f"ballast demo: {error}" + ("" if usage else f"; logs: {where}/logs"), err=True)
@@ -66,18 +68,40 @@ def demo(
 
 
 def _run(
-    where: Path, brokers: int, minutes: float, sets: list[str], screen: Watching, typed_ms: int
+    where: Path, brokers: int, minutes: float, sets: list[str], screen: Watching, typed_ms: int, pictured: bool
 ) -> tuple[DemoFigures, list[tuple[str, str]]]:
     with LocalCluster(where, overrides=sets, tell=screen.doing) as cluster:
         screen.act(f"starting Kafka, store, Spark job and {brokers} brokers in {where}")
         screen.watch(cluster)
-        names = [f"broker-{i}" for i in range(1, brokers + 1)]
-        cluster.up(names, on_page=lambda url: screen.say([f"watch it in a browser: {url}"]))
-        scenario = Scenario(cluster, minutes, screen, typed_ms)
+        addresses: list[str] = []
+
+        def say(url: str) -> None:
+            addresses.append(url)
+            screen.say([f"watch it in a browser: {url}"])
+
+        def picture(figures: DemoFigures) -> None:
+            if pictured:
+                figures.pictures = _take_pictures(cluster, addresses[0], where / "pictures", screen)
+
+        cluster.up([f"broker-{i}" for i in range(1, brokers + 1)], on_page=say)
+        scenario = Scenario(cluster, minutes, screen, typed_ms, at_rest=picture)
         figures = scenario.run()
         asked = _choose_questions(cluster, scenario.highlights)
         screen.act("done; everything is stopped")
     return figures, asked
+
+
+def _take_pictures(cluster: LocalCluster, address: str, folder: Path, screen: Watching) -> list[str]:
+    """Three views of the page as files: now, the newest round with moves, the map."""
+    moved = [e.data["round_id"] for e in cluster.entries if e.kind is Kind.ROUND and e.data["counts"].get("transfer")]
+    views = {"now": "/now", "round": f"/round/{moved[-1]}" if moved else "/rounds", "map": "/map"}
+    try:
+        files = take_pictures(address, views, folder)
+    except NoPictures as error:
+        screen.say([f"no pictures of the page: {error}"])
+        return []
+    screen.say([f"pictures of the page: {', '.join(str(file) for file in files)}"])
+    return [str(file) for file in files]
 
 
 def _choose_questions(cluster: LocalCluster, seen: Highlights) -> list[tuple[str, str]]:

@@ -40,6 +40,25 @@ def describe_reason(code: str | None, evidence: Mapping[str, Any] | None = None,
     return f"{words}: {by_this} of its bundles" if _is_number(by_this) else words
 
 
+def describe_score(code: str | None, evidence: Mapping[str, Any], score: float | None, mean: float | None) -> str:
+    """The reason of a broker's score (a fraction of its limit) in a round, in words.
+
+    Evidence has the figures after the moves of the round; told are those at its start, unless they contradict the
+    reason: a reading of usage comes late, and what the broker owns by now may explain far less or more.
+    """
+    measured = {name: value * SCORE_UNIT for name, value in (("score", score), ("mean", mean)) if value is not None}
+    limit, judged = evidence.get("limit"), evidence.get("score")
+    if (
+        code == Reason.BALANCED.value
+        and score is not None
+        and _is_number(limit)
+        and _is_number(judged)
+        and score * SCORE_UNIT > limit >= judged
+    ):
+        return f"{describe_reason(code, evidence)}, reckoned from its bundles; {100 * score:.1f} % was measured"
+    return describe_reason(code, {**evidence, **{name: of for name, of in measured.items() if name in evidence}})
+
+
 def describe_decision(decision: Decision) -> str:
     """A decision's reason in words."""
     row = {"before": decision.before, "source": decision.source, "target": decision.target}

@@ -15,13 +15,12 @@ from controller.operations.adoption_text import adoption_text
 from controller.operations.bundles import find_order_obstacle
 from controller.operations.doctor.finding import Finding, Page, fine, note, severe, warning
 from controller.operations.evidence_view import EvidenceView
+from controller.operations.overview import BAD_PER_HOUR, ROUNDS_MISSED
 from controller.operations.quarantine import count_rules, quarantined
 from controller.operations.reading import Reader
 from controller.operations.text import duration_text, few_text
 
 HOUR_MS = 3_600_000
-ROUNDS_MISSED = 3
-BAD_PER_HOUR = 100  # quarantined records that are more than somebody's mistake
 
 
 def check_controller(state: ClusterState) -> Iterator[Finding]:

@@ -47,7 +47,8 @@ def examine(settings: Settings, now_ms: int, offline: bool) -> list[Finding]:
     checks.append(("kafka", (lambda: _NOT_ASKED) if offline else (lambda: _check_kafka(settings, state, now_ms))))
     for name, check in checks:
         found += _guarded(name, check)
-    return sorted(found, key=lambda finding: finding.severity.rank)
+    once = dict.fromkeys(found)  # a damaged table is found by whoever reads it
+    return sorted(once, key=lambda finding: finding.severity.rank)
 
 
 _NOT_ASKED = [note("kafka", "not asked (--offline): topics, lag, silent agents and the job's Spark are not known")]

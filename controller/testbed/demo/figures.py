@@ -64,6 +64,7 @@ class DemoFigures:
     not_calm: list[str] = field(default_factory=list)  # why
     rounds: int = 0
     tables: str = ""
+    pictures: list[str] = field(default_factory=list)  # of the page, at the end of a headless run
     first_transfer_s: float | None = None
     invariants: str = "ok"
 

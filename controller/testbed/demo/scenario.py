@@ -60,8 +60,17 @@ class Highlights:
 class Scenario:
     """One run of the demo on a running cluster."""
 
-    def __init__(self, cluster: LocalCluster, minutes: float, screen: Screen, typed_ms: int) -> None:
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        minutes: float,
+        screen: Screen,
+        typed_ms: int,
+        at_rest: Callable[[DemoFigures], None] = lambda figures: None,
+    ) -> None:
+        """`at_rest` is called once the balancer has nothing left to do, while everything still runs."""
         self.cluster = cluster
+        self._at_rest = at_rest
         self.screen = screen
         self.step_s = max(45.0, minutes * 60 / 4)
         self.figures = DemoFigures(tables=cluster.settings.tables.root)
@@ -82,6 +91,7 @@ class Scenario:
         self._add_broker()
         self._kill()
         self._calm_down(wall_ms())
+        self._at_rest(self.figures)
         self._finish()
         return self.figures
 

@@ -73,8 +73,9 @@ class Shown {
       this,
       { view, kind, name, query, left: new AbortController(), last_ms: 0, seen: "", again: 0, busy: false },
     );
-    this.root = h("div.view", { "data-kind": kind });
-    $("view").replaceChildren(this.root);
+    this.root = h("div.view", { "data-kind": kind, hidden: true }); // an empty frame would look like an empty cluster
+    this.instead = h("div.view");
+    $("view").replaceChildren(this.root, this.instead);
     document.title = `${view.title(name)} · ${$("cluster").textContent}`;
     this.context = {
       name,
@@ -104,6 +105,12 @@ class Shown {
     this.again = setTimeout(() => this.read(), wait_ms);
   }
 
+  /** Read again what may differ although the tables have not changed: whether the controller lives. */
+  refresh() {
+    const { at_most_ms } = this.parts;
+    if (at_most_ms && !document.hidden && performance.now() - this.last_ms > at_most_ms) this.read();
+  }
+
   async read() {
     if (this.busy) return;
     this.busy = true;
@@ -112,6 +119,8 @@ class Shown {
     try {
       const data = await this.view.load(this.context);
       if (this.left.signal.aborted) return;
+      this.root.hidden = false;
+      this.instead.replaceChildren();
       this.parts.update(data);
       notice("");
       if (!this.parts.late) this.ready();
@@ -129,9 +138,22 @@ class Shown {
   fail(error) {
     if (error.status === undefined) console.error(error);
     notice(error.message);
+    if (this.root.hidden) this.instead.replaceChildren(...whereNext(this.kind, this.name, error));
     if (error.error === "no_tables" || error.status === 0) this.again = setTimeout(() => this.read(), 2000);
     document.body.dataset.ready = "error";
   }
+}
+
+/** In place of a view that has nothing to show. */
+function whereNext(kind, name, error) {
+  const heading = h("h1", null, name || VIEWS[kind].title(name));
+  if (error.status !== 404 || !name) return [heading, h("p.empty", null, "Nothing to show yet. This page tries again.")];
+  return [
+    heading,
+    h("p.empty", null, `There is no such ${kind}, or it was longer ago than the tables go back.`),
+    h("p.links", null, h("a", { href: `/search?q=${encodeURIComponent(name)}` }, "Search for it"), " ",
+      h("a", { href: "/now" }, "Now")),
+  ];
 }
 
 export function notice(text) {
@@ -159,6 +181,11 @@ function live(is) {
 }
 
 function tick() {
+  if (page.shown && page.stream) page.shown.refresh();
+  ages();
+}
+
+function ages() {
   const now_ms = Date.now() + page.clock_ms;
   for (const element of document.querySelectorAll("time[data-at]")) {
     const text = `${duration(Math.max(0, now_ms - Number(element.dataset.at)))} ${element.dataset.words}`;
@@ -289,7 +316,7 @@ async function start() {
   addEventListener("popstate", show);
   theme();
   setInterval(tick, 1000);
-  new MutationObserver(tick).observe($("view"), { childList: true, subtree: true });
+  new MutationObserver(ages).observe($("view"), { childList: true, subtree: true });
   try {
     const known = await restart();
     if (known && known.reads) getJson("/api/pulsar").then(

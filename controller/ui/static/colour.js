@@ -18,5 +18,12 @@ export function ofLoad(share) {
   return SCALE[Math.max(0, Math.min(255, Math.round(share * 255)))];
 }
 
+/** A colour of this file, or `#rrggbb`, as a pixel of image data: red is the lowest byte. */
+export function packed(colour) {
+  const parts = colour.startsWith("#") ? [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16))
+    : colour.match(/\d+/g).map(Number);
+  return ((255 << 24) | (parts[2] << 16) | (parts[1] << 8) | parts[0]) >>> 0;
+}
+
 /** Whether dark text reads better on the colour of this share. */
 export const isBright = (share) => share !== null && share > 0.62;

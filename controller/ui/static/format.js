@@ -1,6 +1,10 @@
 // Numbers and times as people read them. Times are UTC, as everywhere in Ballast.
 
-export const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);
+export function percent(share) {
+  if (share === null || share === undefined) return "–";
+  const text = (100 * share).toFixed(1);
+  return `${text === "-0.0" ? "0.0" : text} %`; // a sum that is not quite 0
+}
 
 export const points = (share) => `${share < 0 ? "−" : "+"}${Math.abs(100 * share).toFixed(1)} %`;
 

@@ -8,11 +8,12 @@ from typing import Any
 from controller.domain.entries import Entry, Kind
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
-from controller.operations.evidence_words import evidence_lines, lost_text, reason_text, scores_text
+from controller.domain.reasons.words import describe_reason
+from controller.operations.evidence_words import lost_text, reason_text, scores_text
 from controller.operations.explain import LOOK_BACK, NothingNamed, bundle_document, bundle_now
 from controller.operations.load_history import load_history
 from controller.operations.realised_moves import judge_moves, realised_text
-from controller.operations.text import percent_text
+from controller.operations.text import count_text, percent_text
 from controller.ui.cluster import DAY_MS, LiveCluster
 from controller.ui.views.words import decision_row
 
@@ -86,17 +87,22 @@ def _none(found: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         return f"The last {found['rounds']} rounds considered it and left it {len(found['times'])} times."
     if not found["rounds"]:
         return "No round has run yet that could have considered it."
-    none = f"None of the last {found['rounds']} rounds considered it and left it"
+    none = f"None of the last {count_text(found['rounds'], 'round')} weighed moving it"
     if now["owner"] is None:
         return f"{none}: nobody owns it, and rounds move only what has an owner."
     why = found["why_not"]
     if why is None:
-        return f"{none}: the last one knew nothing of its broker {now['owner']}."
-    what = "was a source, without this bundle among its best" if why["is_source"] else "was no source"
-    score, mean = percent_text(why["score"]) or "unknown", percent_text(why["mean"]) or "unknown"
-    lost = "".join(f"; {line}" for line in evidence_lines({"bundles_lost": why["bundles_lost"]}) if why["bundles_lost"])
+        return f"{none}: the newest knew nothing of its broker {now['owner']}."
+    figures = f"load {percent_text(why['score']) or 'unknown'}, mean {percent_text(why['mean']) or 'unknown'}"
     reason = why["reason_words"] or why["reason"] or "no reason is known"
-    return f"{none}: its broker {why['broker']} {what}, because {reason} (score {score}, mean {mean}){lost}."
+    if not why["is_source"]:
+        return f"{none}. The newest took nothing off its broker {why['broker']} ({figures}): {reason}."
+    lost = "".join(
+        f" {count_text(count, 'bundle')} of it could not move: {describe_reason(code) or code}."
+        for code, count in (why["bundles_lost"] or {}).items()
+    )
+    wanted = f"The newest wanted to relieve its broker {why['broker']} ({figures})"
+    return f"{none}. {wanted}; this bundle was not among the best to take.{lost}"
 
 
 def _owners(name: str, entries: list[Entry]) -> list[Row]:

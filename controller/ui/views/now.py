@@ -11,7 +11,7 @@ from controller.control.policy_commands import CONFIGURED
 from controller.domain.errors import without_login
 from controller.domain.load import RESOURCES
 from controller.operations.balance_score import balance_score
-from controller.operations.overview import broker_rows
+from controller.operations.overview import broker_rows, late_after_ms
 from controller.operations.overview import status as status_of
 from controller.operations.stopped import with_stop
 from controller.policy.strategies import get, names
@@ -30,7 +30,8 @@ _OF_BROKER = (
 def now(cluster: LiveCluster, word: Word, now_ms: int) -> Row:
     """The document of the view. Raises NoTables."""
     settings, reader, view = cluster.settings, cluster.reader, cluster.evidence()
-    found = status_of(reader, now_ms, word.heard, word.not_asked, placement_settings(settings), view)
+    placement, late_ms = placement_settings(settings), late_after_ms(settings)
+    found = status_of(reader, now_ms, word.heard, word.not_asked, placement, view, late_ms)
     document = with_stop(reader, found, settings.profile, now_ms)
     state = reader.state()
     acting = state.strategy or get(settings.rounds.strategy).name

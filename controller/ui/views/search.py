@@ -14,6 +14,7 @@ from controller.domain.reasons.words import describe_reason, find_reason
 from controller.domain.ring import locate
 from controller.domain.state import ClusterState
 from controller.operations.explain import bundle_now
+from controller.operations.text import count_text
 from controller.ui.cluster import LiveCluster
 
 MOST_HITS = 50  # of a kind
@@ -83,7 +84,7 @@ def _rounds(cluster: LiveCluster, words: str) -> Iterator[Row]:
     for row in cluster.evidence().rounds():
         whole = row["round_id"]
         if not row["challenger"] and (whole.startswith(words) or words.startswith(f"{whole}-")):
-            yield {"kind": "round", "name": whole, "detail": f"{row['moves']} moves by {row['strategy']}"}
+            yield {"kind": "round", "name": whole, "detail": f"{count_text(row['moves'], 'move')} by {row['strategy']}"}
 
 
 def _namespaces(state: ClusterState, words: str) -> Iterator[Row]:

@@ -709,3 +709,8 @@ def test_both_halves_of_an_exchange_say_so() -> None:
         "bundles_lost: 3 by 201_grace_period (throttled): moved too recently",
         "swapped_with: x",
     ]
+
+
+def test_shares_of_limits_are_percentages_with_names() -> None:
+    seen = {"permille_of_limit": {"110_split_topics": 5, "112_split_msg_rate": 6_770}, "limits": {"cpu": 912}}
+    assert evidence_lines(seen) == ["of its limits: topics 0.5 %, msg rate 677.0 %", "limits: cpu 91.2 %"]

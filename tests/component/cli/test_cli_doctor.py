@@ -108,6 +108,13 @@ def test_a_missing_table_and_a_foreign_feature_are_found(run: ShortRun, broken: 
     assert any("deletionVectors" in f.text and f.severity is Severity.SEVERE for f in found)
 
 
+def test_a_damaged_table_is_told_of_once(run: ShortRun, broken: TableRoot) -> None:
+    newest = max(Path(broken.root, "journal", "_delta_log").glob("*.json"))
+    newest.write_text('{"add":')
+    damaged = [f for f in examined(run, broken) if "journal is damaged" in f.text]
+    assert [(f.check, f.severity, f.page) for f in damaged] == [("tables", Severity.SEVERE, Page.DAMAGED)]
+
+
 def test_a_log_that_grows_is_found(broken: TableRoot, monkeypatch: pytest.MonkeyPatch) -> None:
     files = len(list((Path(broken.root) / "broker_panes" / "_delta_log").glob("*.*")))
     monkeypatch.setitem(table_checks.MOST_LOG_FILES, False, files - 1)

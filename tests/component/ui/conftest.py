@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from controller.config.settings import Settings
+from controller.operations.liveness import Heard
 from controller.process.http import HttpServer
+from controller.testbed.demo.pictures import find_chromium
+from controller.ui.heard import Listening
 from controller.ui.page import Page
 from controller.ui.security import Rules, hosts_of
 from controller.ui.server import make_page_app
@@ -40,6 +45,19 @@ def client(page: Page) -> Iterator[TestClient]:
         yield client
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """The distribution's Chromium. Skips where it is not installed."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    chromium = find_chromium()
+    if chromium is None:
+        pytest.skip("there is no Chromium: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
 def token_file(folder: Path, *lines: str) -> Path:
     """A file of people, as `--token-file` takes it."""
     file = folder / "people"
@@ -49,9 +67,18 @@ def token_file(folder: Path, *lines: str) -> Path:
 
 
 @contextmanager
-def served_page(run: ShortRun) -> Iterator[tuple[Page, str]]:
-    """A page that follows the run's tables, and its address, over real connections."""
-    page = Page(run.settings, Rules(hosts_of("127.0.0.1", ())), ask_kafka=False)
+def served_page(settings: Settings, listen: Callable[[], Heard | None] | None = None) -> Iterator[tuple[Page, str]]:
+    """A page that follows these tables, and its address, over real connections. `listen`: to the controller."""
+    page = Page(settings, Rules(hosts_of("127.0.0.1", ())), ask_kafka=False)
+    if listen is not None:
+        page.listening = Listening(settings, listen=listen)
+    with serving(page) as address:
+        yield page, address
+
+
+@contextmanager
+def serving(page: Page) -> Iterator[str]:
+    """The address of this page, which follows its tables."""
     server, loop = HttpServer("127.0.0.1"), asyncio.new_event_loop()
 
     def serve() -> None:
@@ -62,8 +89,9 @@ def served_page(run: ShortRun) -> Iterator[tuple[Page, str]]:
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     page.start()
-    yield page, server.url
+    yield server.url
     page.following.stop()
+    page.listening.stop()
     loop.call_soon_threadsafe(page.hub.close)
     asyncio.run_coroutine_threadsafe(server.stop(), loop).result(10)
     loop.call_soon_threadsafe(loop.stop)

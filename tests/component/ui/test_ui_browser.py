@@ -7,56 +7,52 @@ BALLAST_SCREENSHOTS=1 the pictures of docs/images are made anew.
 from __future__ import annotations
 
 import os
-import shutil
+import struct
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.config.load import load_settings
+from controller.domain.entries import Entry, Kind
+from controller.ledger.journal_commit import Journal
+from controller.ledger.tables import TableRoot
+from controller.operations.liveness import Heard
+from controller.process.clock import wall_ms
 from controller.process.paths import ROOT
+from controller.testbed.demo.pictures import HEIGHT, WIDTH, take_pictures
+from tests.component.ui.browser import DESK, PHONE, READY_MS, Tab
 from tests.component.ui.conftest import served_page
-from tests.short_run import ShortRun
+from tests.component.ui.driven import write_driven
+from tests.short_run import ShortRun, play
 
-sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = [
-    pytest.mark.ui,
-    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: apt-get install chromium"),
-]
+pytestmark = pytest.mark.ui
 IMAGES = ROOT / "docs" / "images"
-READY_MS = 20_000
-DESK, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
+STORY_MS = 150_000  # of the short run
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> ShortRun:
+    """The story of a short run that has just ended: pictures show what an operator sees, not what is months old."""
+    return play(tmp_path_factory.mktemp("recent") / "tables", (wall_ms() - STORY_MS) // 10_000 * 10_000)
 
 
 @pytest.fixture(scope="module")
 def served(run: ShortRun) -> Iterator[str]:
-    """The address of a page on the tables of the short run."""
-    with served_page(run) as (_, address):
+    """The address of a page on the tables of the short run, whose controller still lives."""
+    with served_page(run.settings, lambda: Heard("c0ffee", wall_ms())) as (_, address):
         yield address
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-class Tab:
-    """One tab, and what its console complains about."""
-
-    def __init__(self, browser: Any, url: str, **options: Any) -> None:
-        self.page = browser.new_page(**{"viewport": DESK, **options})
-        self.url, self.complaints = url, list[str]()
-        self.page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    def open(self, path: str) -> str:
-        """Open a view and wait until it is painted; returns what it calls itself."""
-        self.page.goto(self.url + path)
-        self.page.wait_for_selector("body[data-ready]", timeout=READY_MS, state="attached")
-        return str(self.page.get_attribute("body", "data-ready"))
+def pulsar(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a page on a Pulsar cluster that is driven: an open order, one that ended, a broker not adopted."""
+    root = TableRoot(tmp_path_factory.mktemp("driven"))
+    write_driven(root)
+    with served_page(load_settings(None, "local", [f"tables.root={root.root}"], env={})) as (_, address):
+        yield address
 
 
 @pytest.fixture
@@ -83,24 +79,89 @@ def views_of(run: ShortRun) -> dict[str, str]:
     }
 
 
-def test_every_view_is_painted_without_an_error(browser: Any, served: str, run: ShortRun) -> None:
+def keep(tab: Tab, name: str) -> None:
+    """A picture for docs/images, where they are wanted anew."""
+    if os.environ.get("BALLAST_SCREENSHOTS"):
+        tab.page.screenshot(path=IMAGES / f"ui_{name}.png")
+
+
+def test_every_view_is_painted_without_an_error(browser: Any, served: str, run: ShortRun, pulsar: str) -> None:
     for theme in ("light", "dark"):
-        for view, path in views_of(run).items():
-            tab = Tab(browser, served, color_scheme=theme)
+        for view, path in {**views_of(run), "pulsar": "/pulsar"}.items():
+            tab = Tab(browser, pulsar if view == "pulsar" else served, color_scheme=theme)
             assert tab.open(path) == view, path
             assert tab.complaints == [], f"{path} ({theme})"
-            if os.environ.get("BALLAST_SCREENSHOTS") and theme == "light":
-                tab.page.screenshot(path=IMAGES / f"ui_{view}.png")
+            if view == "now":
+                tab.page.wait_for_selector("text=running")
+            if theme == "light":
+                keep(tab, view)
+            elif view == "map":
+                keep(tab, "dark")
             tab.page.close()
 
 
-def test_no_view_is_wider_than_a_phone(browser: Any, served: str, run: ShortRun) -> None:
-    for view, path in views_of(run).items():
-        tab = Tab(browser, served, viewport=PHONE)
+def test_no_view_is_wider_than_a_phone(browser: Any, served: str, run: ShortRun, pulsar: str) -> None:
+    for view, path in {**views_of(run), "pulsar": "/pulsar"}.items():
+        tab = Tab(browser, pulsar if view == "pulsar" else served, viewport=PHONE)
         tab.open(path)
         wide = tab.page.evaluate("document.documentElement.scrollWidth")
         assert wide <= PHONE["width"], f"{view} is {wide} px wide"
+        if view == "now":
+            keep(tab, "phone")
         tab.page.close()
+
+
+def test_a_time_is_never_broken_over_lines(browser: Any, served: str) -> None:
+    for viewport in (DESK, PHONE):
+        tab = Tab(browser, served, viewport=viewport)
+        tab.open("/rounds")
+        heights = tab.page.evaluate("[...document.querySelectorAll('.when')].map(one => one.offsetHeight)")
+        assert heights
+        assert max(heights) < 30
+        tab.page.close()
+
+
+@pytest.mark.parametrize(
+    "path", ["/broker/nobody", "/bundle/no/where/0x00000000_0x10000000", "/round/777777", "/bundle/<b>no</b>/&amp;/x"]
+)
+def test_what_does_not_exist_is_no_empty_frame(tab: Tab, path: str) -> None:
+    assert tab.open(path) == "error"
+    assert tab.page.locator("section:visible").count() == 0
+    assert tab.page.locator("main b").count() == 0, "a name is text"
+    tab.page.locator("text=Search for it").click()
+    tab.page.wait_for_selector('body[data-ready="search"]', timeout=READY_MS, state="attached")
+    assert "Nothing here is named" in tab.page.inner_text("main")
+
+
+def test_an_empty_cluster_says_so_in_every_view(browser: Any, tmp_path: Path) -> None:
+    """A controller has started; no broker has registered, nothing was ever reported."""
+    root = TableRoot(tmp_path)
+    root.create_all()
+    Journal(root).commit([Entry(1, Kind.CONTROLLER_STARTED, "c1", 0, wall_ms())], "c1", 0)
+    told = {
+        "/now": "No broker has registered.",
+        "/rounds": "No round has run yet.",
+        "/map": "There are no bundles yet.",
+        "/plan": "Nothing to show yet. This page tries again.",
+        "/search": "Type a topic",
+        "/pulsar": "No Pulsar cluster is driven here.",
+    }
+    with served_page(load_settings(None, "local", [f"tables.root={root.root}"], env={})) as (_, address):
+        for path, text in told.items():
+            tab = Tab(browser, address)
+            tab.open(path)
+            assert text in tab.page.inner_text("main"), path
+            tab.page.close()
+
+
+def test_the_pictures_of_a_demo_show_the_page(served: str, tmp_path: Path) -> None:
+    """In a thread of its own, because this one drives another browser."""
+    with ThreadPoolExecutor(1) as thread:
+        (file,) = thread.submit(take_pictures, served, {"now": "/now"}, tmp_path / "pictures").result(120)
+    content = file.read_bytes()
+    assert file.name == "now.png"
+    assert content.startswith(b"\x89PNG")
+    assert struct.unpack(">II", content[16:24]) == (WIDTH, HEIGHT)
 
 
 def test_the_keyboard_is_enough(tab: Tab) -> None:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from controller.config.load import load_settings
 from controller.domain.entries import Kind
 from controller.ledger.tables import TableRoot
 from controller.ledger.tail import TableTail
 from controller.operations.overview import broker_rows
-from controller.operations.reading import Reader
+from controller.operations.reading import NoTables, Reader
 from controller.ui.cluster import LiveCluster
 from tests.short_run import ShortRun, play
 
@@ -86,3 +87,15 @@ def test_a_table_is_followed_by_its_versions(tmp_path: Path) -> None:
     assert tail.poll() == 0
     root.open("quarantine").alter.set_table_properties({"delta.appendOnly": "false"})
     assert tail.poll() == 1 == root.open("quarantine").version()
+
+
+def test_tables_that_are_not_read_yet_are_not_taken_for_missing(run: ShortRun, tmp_path: Path) -> None:
+    cluster = LiveCluster(run.settings)
+    with pytest.raises(NoTables, match="are being read; this page tries again"):
+        _ = cluster.reader
+    cluster.trouble = "table journal is damaged"
+    with pytest.raises(NoTables, match="cannot be read: table journal is damaged; this page tries again"):
+        _ = cluster.reader
+    nowhere = load_settings(None, "local", [f"tables.root={tmp_path}/none"], env={})
+    with pytest.raises(NoTables, match="start a controller"):
+        _ = LiveCluster(nowhere).reader

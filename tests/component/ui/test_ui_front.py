@@ -90,3 +90,29 @@ def test_every_module_can_be_read(tmp_path: Path) -> None:
     for file in sorted((tmp_path / "static").rglob("*.js")):
         done = subprocess.run([str(NODE), "--check", str(file)], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
+
+
+RASTER = """
+import { packed, ofLoad, UNKNOWN } from "./static/colour.js";
+import { fillRectangles } from "./static/raster.js";
+const [width, height, ratio] = [40, 20, 2];
+const pixels = new Uint32Array(width * height);
+// a large one with a gap, a small one beside it, one that leaves the picture, one of no width
+const rects = Float32Array.from([0, 0, 10, 5, 10, 0, 2, 5, 15, 8, 50, 50, 3, 7, 0, 3]);
+fillRectangles(pixels, width, height, rects, [0, 1, 2, 3], (at) => at + 1, ratio);
+const count = (colour) => pixels.reduce((sum, one) => sum + (one === colour), 0);
+const bytes = (colour) => [...new Uint8Array(Uint32Array.from([packed(colour)]).buffer)];
+console.log(JSON.stringify({
+  counts: [1, 2, 3, 4].map(count), corner: pixels[0], gap: pixels[19],
+  paper: bytes("#fbfbfa"), full: bytes(ofLoad(1)), unknown: bytes(UNKNOWN),
+}));
+"""
+
+
+def test_rectangles_fill_the_pixels_that_are_theirs(tmp_path: Path) -> None:
+    drawn = run_script(tmp_path, RASTER)
+    assert drawn["counts"] == [19 * 9, 4 * 10, 10 * 4, 0]
+    assert (drawn["corner"], drawn["gap"]) == (1, 0)
+    assert drawn["paper"] == [0xFB, 0xFB, 0xFA, 0xFF]
+    assert drawn["full"] == [0xFD, 0xE7, 0x25, 0xFF], "the brightest of viridis, opaque"
+    assert drawn["unknown"] == [0x8A, 0x8F, 0x98, 0xFF]

@@ -35,7 +35,7 @@ def run(tmp_path: Path) -> ShortRun:
 @pytest.fixture
 def served(run: ShortRun) -> Iterator[tuple[Page, str]]:
     """A page that follows its tables, and its address."""
-    with served_page(run) as served:
+    with served_page(run.settings) as served:
         yield served
 
 

@@ -18,7 +18,7 @@ from tests.short_run import OVERRIDES, ShortRun
 
 @pytest.fixture(scope="module")
 def address(run: ShortRun) -> Iterator[str]:
-    with served_page(run) as (_, address):
+    with served_page(run.settings) as (_, address):
         with httpx.Client(base_url=address, trust_env=False, timeout=30) as client:
             while client.get("/healthz").json()["journal_id"] != run.state.journal_id:
                 time.sleep(0.05)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
 from controller.cli.main import main
 from controller.process.access.named_tokens import NamedTokens
@@ -58,6 +59,20 @@ def test_a_local_cluster_serves_its_page(run: ShortRun, tmp_path: Path) -> None:
         assert httpx.get(f"{url}now", trust_env=False, timeout=30).status_code == 200
     finally:
         assert page.stop(15) == 0
+
+
+def test_the_page_of_a_local_cluster_is_there_before_all_else(tmp_path: Path) -> None:
+    """Neither Kafka nor a table is there yet: the page says so, and looks again."""
+    cluster = LocalCluster(tmp_path / "local")
+    url = cluster.serve_page()
+    try:
+        assert httpx.get(f"{url}now", trust_env=False, timeout=30).status_code == 200
+        told = httpx.get(f"{url}api/now", trust_env=False, timeout=30)
+        assert (told.status_code, told.json()["error"]) == (503, "no_tables")
+        known = yaml.safe_load(cluster.config_file.read_text())
+        assert known["kafka"]["bootstrap_servers"] == cluster.kafka.bootstrap, "where Kafka is going to be"
+    finally:
+        assert cluster.children["page"].stop(15) == 0
 
 
 def called(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:

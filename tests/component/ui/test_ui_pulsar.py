@@ -3,41 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
 from controller.config.load import load_settings
-from controller.domain.entries import Entry, Kind
-from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
-from controller.process.clock import wall_ms
 from controller.ui.page import Page
 from controller.ui.security import Rules, hosts_of
 from controller.ui.server import make_page_app
-from tests.unit.control.observed_driver import BUNDLES, ObservedDriver, observed_driver
+from tests.component.ui.driven import write_driven
+from tests.unit.control.observed_driver import BUNDLES
 
 FIRST, SECOND, THIRD, _ = map(str, BUNDLES)
 
 
 @pytest.fixture
-def driver() -> ObservedDriver:
-    driver = observed_driver()
-    driver.command("unload_bundle", bundle=FIRST, to="b:1")
-    driver.end_order(BUNDLES[0], "moved", owner="b:1")
-    driver.command("unload_bundle", bundle=SECOND, to="c:1")
-    driver.configure("c:1", shedding=True)
-    return driver
-
-
-@pytest.fixture
-def client(driver: ObservedDriver, tmp_path: Path) -> Iterator[TestClient]:
-    root = TableRoot(tmp_path)
-    root.create_all()
-    entries = [Entry(1, Kind.CONTROLLER_STARTED, "i", 0, 0), *driver.journal]
-    Journal(root).commit([replace(entry, at_ms=wall_ms()) for entry in entries], "i", 0)
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    write_driven(TableRoot(tmp_path))
     page = Page(
         load_settings(None, "local", [f"tables.root={tmp_path}"], env={}), Rules(hosts_of("127.0.0.1", ())), False
     )

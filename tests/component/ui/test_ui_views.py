@@ -70,6 +70,14 @@ def test_a_bundle_tells_its_owners_and_the_journal(client: TestClient, run: Shor
     assert shown["stayed"]["sentence"]
 
 
+def test_why_no_round_weighed_a_bundle_is_told_in_sentences(client: TestClient) -> None:
+    told = client.get("/api/bundle/shop/clicks/0x40000000_0x60000000").json()["stayed"]["sentence"]
+    assert told == (
+        "None of the last 6 rounds weighed moving it. The newest wanted to relieve its broker b1:8080 (load 69.7 %, "
+        "mean 45.9 %); this bundle was not among the best to take. 5 bundles of it could not move: moved too recently."
+    )
+
+
 def test_a_move_is_told_in_sentences(client: TestClient, moved: dict[str, Any]) -> None:
     shown = got(client, f"/api/decision/{moved['decision_id']}")
     said = " ".join(shown["sentences"])

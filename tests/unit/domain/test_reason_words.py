@@ -9,7 +9,7 @@ import pytest
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
 from controller.domain.reasons.table import REASON_TABLE
-from controller.domain.reasons.words import describe_decision_row, describe_reason, find_reason
+from controller.domain.reasons.words import describe_decision_row, describe_reason, describe_score, find_reason
 from controller.pulsar.reasons import SplitReason, UnloadReason
 
 EVERYTHING = {
@@ -86,3 +86,26 @@ def test_reasons_are_found_by_number_code_and_pulsars_name() -> None:
     assert [find_reason(name) for name in ("", "999", "41", "4120", "b1:8080", "t/n/0x0_0x1", "1790-0004")] == [
         None
     ] * 7
+
+
+JUDGED = {"score": 4_090, "mean": 4_313, "limit": 4_985}  # after the moves of the round
+
+
+@pytest.mark.parametrize(
+    ("code", "evidence", "score", "told"),
+    [
+        ("100_balanced", JUDGED, 0.421, "not hot: at 42.1 % against 43.2 % on average"),  # as it was at the start
+        (
+            "100_balanced", JUDGED, 0.649,
+            "not hot: at 40.9 % against 43.1 % on average, reckoned from its bundles; 64.9 % was measured",
+        ),
+        ("100_balanced", {"score": 4_090, "mean": 4_313}, 0.649, "not hot: at 64.9 % against 43.2 % on average"),
+        ("102_above_mean", JUDGED, 0.649, "at 64.9 % against 43.2 % on average"),
+        ("100_balanced", {}, 0.649, "not hot"),
+        ("100_balanced", JUDGED, None, "not hot: at 40.9 % against 43.2 % on average"),
+    ],
+)  # fmt: skip
+def test_a_score_is_told_as_at_the_start_unless_it_contradicts_the_reason(
+    code: str, evidence: dict[str, int], score: float | None, told: str
+) -> None:
+    assert describe_score(code, evidence, score, 0.432) == told

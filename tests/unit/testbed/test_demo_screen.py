@@ -238,6 +238,7 @@ def test_the_end_names_the_folder_and_what_to_type(tmp_path: Path) -> None:
     told = list(next_lines(tmp_path, [("1795313850000-0000", "why")]))
     assert any(line.endswith("explain 1795313850000-0000") for line in told)
     assert any(f"BALLAST_CONF={tmp_path}/ballast.yaml" in line for line in told)
+    assert any(line.endswith(" ui") for line in told)
 
 
 def test_the_help_says_that_it_may_take_longer_than_its_minutes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -45,6 +45,8 @@ def next_lines(where: Path, asked: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield f"  {command} explain {name}"
         yield f"      {about}"
     yield f"  {command} decisions"
+    yield f"  {command} ui"
+    yield "      the page again, on these tables"
     yield "  docs/sql.md and notebooks/01_operations.py, on its tables"
 
 

@@ -2,9 +2,10 @@
 // what is pointed at, so that 100,000 rectangles are painted once and not at every move of the pointer.
 
 import { getBytes } from "../api.js";
-import { SCALE, UNKNOWN, isBright, ofLoad } from "../colour.js";
+import { SCALE, UNKNOWN, isBright, ofLoad, packed } from "../colour.js";
 import { address, h } from "../dom.js";
 import { count, percent, range, rate } from "../format.js";
+import { fillRectangles } from "../raster.js";
 import { hit, layOut } from "../treemap.js";
 
 const STRIP_PX = 15;
@@ -118,8 +119,10 @@ function mount(root, context) {
     update(data) {
       state.data = data;
       const unknown = data.throughput.reduce((n, value) => n + Number.isNaN(value), 0);
-      const rest = unknown ? `; ${unknown.toLocaleString("en")} of them have no load of their own` : "";
-      summary.textContent = `${count(data.count, "bundle")} on ${count(data.brokers.length, "broker")}${rest}`;
+      const rest = unknown ? `; ${unknown.toLocaleString("en")} without a load of ${unknown === 1 ? "its" : "their"} own` : "";
+      summary.textContent = data.count ? `${count(data.count, "bundle")} on ${count(data.brokers.length, "broker")}${rest}`
+        : "There are no bundles yet.";
+      box.hidden = told.hidden = !data.count;
       draw();
     },
   };
@@ -151,42 +154,35 @@ function paint(state, canvas) {
   const { data, laid } = state;
   const style = getComputedStyle(document.documentElement);
   const ink = style.getPropertyValue("--ink").trim();
-  const paper = style.getPropertyValue("--paper").trim();
   const context = canvas.getContext("2d");
-  context.fillStyle = paper;
-  context.fillRect(0, 0, canvas.width, canvas.height);
+  if (!canvas.width || !canvas.height) return;
+  const image = context.createImageData(canvas.width, canvas.height);
+  const pixels = new Uint32Array(image.data.buffer).fill(packed(style.getPropertyValue("--paper").trim()));
+  const colours = state.colour === "broker" ? colourByBroker(data) : colourByTraffic(data, state.most);
+  for (const group of laid.filled) {
+    const colourOf = colours(group);
+    fillRectangles(pixels, canvas.width, canvas.height, laid.member, laid.of[group], colourOf, devicePixelRatio);
+  }
+  context.putImageData(image, 0, 0);
   for (const group of laid.filled) {
     const broker = data.brokers[group];
-    const load = broker ? broker.score : null;
-    if (state.colour === "broker") fillBroker(context, laid, group, ofLoad(load));
-    else fillBundles(context, laid, group, data.throughput, state.most);
-    label(context, laid.group, group, broker ? broker.broker : "nobody", load, ink);
+    label(context, laid.group, group, broker ? broker.broker : "nobody", broker ? broker.score : null, ink);
   }
 }
 
-/** All bundles of a broker in one colour: one path, with gaps between rectangles that have room for them. */
-function fillBroker(context, laid, group, colour) {
-  context.fillStyle = colour;
-  context.beginPath();
-  for (const at of laid.of[group]) rectangle(context, laid.member, at);
-  context.fill();
-}
+/** All bundles of a broker in the colour of its load. */
+const colourByBroker = (data) => (group) => {
+  const colour = packed(ofLoad(data.brokers[group] ? data.brokers[group].score : null));
+  return () => colour;
+};
 
-function fillBundles(context, laid, group, throughput, most) {
-  for (const at of laid.of[group]) {
-    const value = throughput[at];
-    context.fillStyle = Number.isNaN(value) ? UNKNOWN : SCALE[Math.round(255 * Math.sqrt(most > 0 ? value / most : 0))];
-    context.beginPath();
-    rectangle(context, laid.member, at);
-    context.fill();
-  }
-}
-
-function rectangle(context, rects, at) {
-  const w = rects[4 * at + 2];
-  const tall = rects[4 * at + 3];
-  const gap = w > 3 && tall > 3 ? 0.5 : 0;
-  context.rect(rects[4 * at], rects[4 * at + 1], w - gap, tall - gap);
+/** Each bundle by its traffic, against the largest. */
+function colourByTraffic(data, most) {
+  const [scale, unknown] = [SCALE.map(packed), packed(UNKNOWN)];
+  return () => (at) => {
+    const value = data.throughput[at];
+    return Number.isNaN(value) ? unknown : scale[Math.round(255 * Math.sqrt(most > 0 ? value / most : 0))];
+  };
 }
 
 function label(context, rects, group, name, load, ink) {

@@ -7,6 +7,8 @@ import { address, h, reason, region, section, since, to } from "../dom.js";
 import { count, duration, percent, resource, time } from "../format.js";
 import { Table } from "../table.js";
 
+const AGAIN_MS = 10000; // whether the controller lives, although nothing has changed
+const ASKED_MS = 2000; // while that is being asked
 const MODES = { live: "rounds act", shadow: "rounds only decide", paused: "rounds are off" };
 
 export const now = {
@@ -57,8 +59,10 @@ function mount(root, context) {
   );
   let limit = null;
   return {
+    at_most_ms: ASKED_MS,
     update(data) {
       limit = data.limit;
+      this.at_most_ms = data.controller.alive === null ? ASKED_MS : AGAIN_MS;
       region(problems, data.problems, (found) => found.map((text) => h("p", null, text)));
       const { balance: of, brokers: rows, counts, in_flight, alarms_last_hour, overrides, ...rest } = data;
       region(top, {
@@ -210,7 +214,9 @@ function controllerDetail(controller) {
     since(controller.stopped_at_ms),
     "; all below is as it was then",
   ) : "";
-  if (controller.alive === null) return "Kafka was not asked whether it lives";
+  if (controller.alive === null) {
+    return controller.not_asked === "--offline" ? "whether it lives is being asked" : "Kafka does not tell whether it lives";
+  }
   if (controller.alive) return controller.instance;
   return controller.silent_ms === null ? "never heard" : `last heard ${duration(controller.silent_ms)} ago`;
 }

@@ -31,8 +31,8 @@ function mount(root, context) {
     empty: "No round has run yet.",
     columns: [
       { name: "Round", cell: (row) => to("round", row.round_id) },
-      { name: "At (UTC)", cell: (row) => [time(row.at_ms), " ", h("small", null, since(row.at_ms))] },
-      { name: "Strategy", cell: (row) => row.strategy },
+      { name: "At (UTC)", cell: (row) => [h("span.when", null, time(row.at_ms)), " ", h("small.when", null, since(row.at_ms))] },
+      { name: "Strategy", wide: true, cell: (row) => row.strategy },
       { name: "Mode", wide: true, cell: (row) => row.mode },
       { name: "Moves", align: "right", cell: (row) => String(row.moves) },
       { name: "Splits", align: "right", wide: true, cell: (row) => String(row.splits) },
