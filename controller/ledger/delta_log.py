@@ -23,6 +23,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 
 from controller.domain.errors import BallastError
+from controller.ledger.checkpoint_hint import CheckpointHint
 from controller.ledger.damage import Action, DamagedTable, find_data_fault, find_fault, info_of, one_line, parse_actions
 
 LOG = "_delta_log"
@@ -80,6 +81,7 @@ class DeltaLog:
         self.uri = uri
         self._options = dict(storage_options or {})
         self._files: pafs.FileSystem | None = None
+        self._hint = CheckpointHint(_parse_hint)
 
     @property
     def files(self) -> pafs.FileSystem:
@@ -114,9 +116,11 @@ class DeltaLog:
 
     def has_file(self, path: str) -> bool:
         """Whether there is such a file. Raises LogGone if there is no table."""
+        return bool(self._info_of(path).type == pafs.FileType.File)
+
+    def _info_of(self, path: str) -> pafs.FileInfo:
         with name_table(self.uri):
-            info = self.files.get_file_info(path)
-        return bool(info.type == pafs.FileType.File)
+            return self.files.get_file_info(path)
 
     def read(self, version: int) -> Commit:
         """The commit of a version. Raises LogGone when its file does not exist, DamagedTable when it is not whole."""
@@ -153,7 +157,7 @@ class DeltaLog:
     def last_checkpoint(self) -> int:
         """The version of the newest checkpoint, -1 without one. Log files are cleaned up only below a checkpoint."""
         try:
-            return int(json.loads(self.read_file(HINT).decode())["version"])
+            return self._hint.version(lambda: self._info_of(HINT), lambda: self.read_file(HINT))
         except (LogGone, FileNotFoundError):
             return -1
         except (ValueError, KeyError, TypeError):  # a damaged hint costs a listing, here as in delta-rs
@@ -226,6 +230,10 @@ def commit_path(version: int) -> str:
 def checkpoint_path(version: int) -> str:
     """The file of a checkpoint, below the table's folder."""
     return f"{LOG}/{version:020d}.checkpoint.parquet"
+
+
+def _parse_hint(content: bytes) -> int:
+    return int(json.loads(content.decode())["version"])
 
 
 def _commit_of(version: int, actions: Sequence[Action]) -> Commit:
