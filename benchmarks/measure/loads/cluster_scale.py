@@ -48,6 +48,7 @@ WARM_UP_BATCHES, PARTITIONS = 2, 4
 WORKER_MB, EXECUTOR_MB = 1_400, 1_000
 HALF_CORE = 0.5
 EVERY_S = 0.5  # memory is looked at
+TREES_EVERY = 20  # looks, the processes are listed anew: a listing reads all of /proc, at the driver's expense
 SHARES = ("executors", "driver")
 PREDICTED = (1_000, 5_000)
 TARGETS = [
@@ -240,14 +241,21 @@ class Memory:
         self._thread.join()
 
     def _watch(self) -> None:
+        looks, trees = 0, self._trees()
         while not self._stopped.wait(EVERY_S):
-            driver = psutil.Process()
-            trees = {"driver": [driver, *driver.children(recursive=True)], "executors": []}
-            for pid in self._workers:
-                with suppress(psutil.Error):
-                    trees["executors"] += psutil.Process(pid).children(recursive=True)
+            looks += 1
+            if looks % TREES_EVERY == 0:
+                trees = self._trees()
             for part, processes in trees.items():
                 self.most[part] = max(self.most[part], round(sum(map(_resident, processes)) / 2**20))
+
+    def _trees(self) -> dict[str, list[psutil.Process]]:
+        driver = psutil.Process()
+        trees = {"driver": [driver, *driver.children(recursive=True)], "executors": []}
+        for pid in self._workers:
+            with suppress(psutil.Error):
+                trees["executors"] += psutil.Process(pid).children(recursive=True)
+        return trees
 
 
 def _resident(process: psutil.Process) -> int:
