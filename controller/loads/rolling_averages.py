@@ -62,7 +62,9 @@ class RollingAverages:
         """
         if self.keep_ms is not None:
             self._drop_keys(newest_before_ms - self.keep_ms)
-        partials = partials.filter(pc.greater(partials["pane_end_ms"], newest_before_ms - self.lag_ms))
+        in_time = pc.greater(partials["pane_end_ms"], newest_before_ms - self.lag_ms)
+        if not pc.all(in_time).as_py():  # a copy of everything otherwise
+            partials = partials.filter(in_time)
         ids = self._ids(partials)
         ends = partials["pane_end_ms"].to_numpy()
         sums = _matrix(partials, self.layout.sums)
@@ -149,9 +151,10 @@ class RollingAverages:
 
     def _rows(self, ids: npt.NDArray[Any], as_of_ms: int) -> pa.Table:
         window = np.zeros((len(self.layout.sums), len(ids)))
+        places = slice(None) if len(ids) == len(self._keys) else ids  # they are distinct and ascending
         for end in self._panes:
             if as_of_ms - self.horizon_ms < end <= as_of_ms:
-                window += self._pane(end)[:, ids]
+                window += self._pane(end)[:, places]
         longs = self._advance(ids, as_of_ms) if len(ids) else np.empty((0, len(self.layout.longs)))
         columns: dict[str, pa.Array] = {"as_of_ms": pa.array(np.full(len(ids), as_of_ms, np.int64))}
         names = self._names.take(pa.array(ids))

@@ -35,7 +35,7 @@ from benchmarks.measure.result import NotMeasured, Result, Target
 from controller.bus.topics import CREATE_TIME, TopicNames, TopicSpec, ensure_topics
 from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
-from controller.process.paths import CONF
+from controller.process.paths import CODE, CONF
 from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.pulsar.cgroups import CpuGroup
 from controller.testbed.spark_cluster import SparkCluster
@@ -164,8 +164,9 @@ def drain(folder: Path, plan: Plan) -> dict[str, Any]:
     sent = fill_backlog(plan.bootstrap, names.load_reports, backlog, start_ms)
     loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     memory = {"spark.executor.memory": f"{EXECUTOR_MB}m", "spark.driver.memory": "2g"}
+    same_code = {"spark.executorEnv.PYTHONPATH": str(CODE)}  # the workers' environment may have another version
     conf = CONF / "spark" / "cluster.conf" if plan.workers else None
-    spark = build_session("cluster-scale", conf, {"spark.master": plan.master, **loopback, **memory})
+    spark = build_session("cluster-scale", conf, {"spark.master": plan.master, **loopback, **memory, **same_code})
     settings = LoadsSettings(
         bootstrap_servers=plan.bootstrap, topic=names.load_reports, tables_root=root.root,
         checkpoint=str(folder / f"{names.prefix}checkpoint"), max_offsets_per_trigger=backlog.brokers, trigger_ms=0,
