@@ -24,7 +24,7 @@ from controller.loads.settings import LoadsSettings
 from controller.process.clock import wall_ms
 from jobs.loads_batch import BatchReport, LoadsBatch
 from jobs.loads_parse import prepare_records
-from jobs.spark_context import scheduler_pool
+from jobs.spark_context import checkpoint_settings, scheduler_pool
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +131,8 @@ def start_loads(
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds")
-    with scheduler_pool(spark.sparkContext, POOL):
+    of_checkpoint = checkpoint_settings(spark, settings.checkpoint, settings.storage_options)
+    with scheduler_pool(spark.sparkContext, POOL), of_checkpoint:
         loads.query = writer.start()
     return loads
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +24,11 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 
 from controller.domain.errors import BallastError
-from controller.ledger.checkpoint_hint import CheckpointHint
 from controller.ledger.damage import Action, DamagedTable, find_data_fault, find_fault, info_of, one_line, parse_actions
 
 LOG = "_delta_log"
 HINT = f"{LOG}/_last_checkpoint"
+SETTLED_S = 5.0  # longer than the granularity of any store's times
 EXPIRED_UP_TO = "ballast.expired_up_to"  # metadata of a commit that drops old journal entries: the newest seq dropped
 
 
@@ -72,6 +73,44 @@ def name_table(uri: str) -> Iterator[None]:
         if uri not in str(error):
             error.add_note(f"table {uri}")
         raise
+
+
+@dataclass(slots=True)
+class _Look:
+    """`seen`: time in ns and size of the file; `since_s`: the first look at which they were these."""
+
+    seen: tuple[int, int]
+    since_s: float
+    version: int | None = None  # what the file says, once it cannot be another file of the same second
+
+
+class CheckpointHint:
+    """The version in `_last_checkpoint`, for which every commit of the journal asks, mostly without reading the file.
+
+    While the file's time and size are those of the last look, one request answers instead of two. Stores tell times in
+    seconds, and a file may be replaced twice in one: so what was read counts as known only if the same time and size
+    had been seen `SETTLED_S` before. `parse` makes the version of the file's content.
+    """
+
+    def __init__(self, parse: Callable[[bytes], int], clock: Callable[[], float] = time.monotonic) -> None:
+        self._parse, self._clock = parse, clock
+        self._look: _Look | None = None
+
+    def version(self, info: pafs.FileInfo, read: Callable[[], bytes]) -> int:
+        """The version; -1 without a file. What `read` and `parse` raise is raised."""
+        if info.type != pafs.FileType.File:
+            self._look = None
+            return -1
+        now_s, seen = self._clock(), (int(info.mtime_ns or 0), int(info.size or 0))
+        if self._look is None or self._look.seen != seen:
+            self._look = _Look(seen, now_s)
+        look = self._look
+        if look.version is not None:
+            return look.version
+        version = self._parse(read())  # of the file that was looked at, or of a later one
+        if seen[0] and now_s - look.since_s >= SETTLED_S:
+            look.version = version
+        return version
 
 
 class DeltaLog:
@@ -157,7 +196,7 @@ class DeltaLog:
     def last_checkpoint(self) -> int:
         """The version of the newest checkpoint, -1 without one. Log files are cleaned up only below a checkpoint."""
         try:
-            return self._hint.version(lambda: self._info_of(HINT), lambda: self.read_file(HINT))
+            return self._hint.version(self._info_of(HINT), lambda: self.read_file(HINT))
         except (LogGone, FileNotFoundError):
             return -1
         except (ValueError, KeyError, TypeError):  # a damaged hint costs a listing, here as in delta-rs

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.fs as pafs
 import pytest
 
-from controller.ledger.checkpoint_hint import SETTLED_S, CheckpointHint
+from controller.ledger.delta_log import SETTLED_S, CheckpointHint
 
 SECOND_NS = 1_790_000_000_000_000_000
 
@@ -25,7 +25,7 @@ class Kept:
         os.utime(self.path, ns=(SECOND_NS, SECOND_NS + second * 10**9))
 
     def version(self) -> int:
-        return self.hint.version(lambda: pafs.LocalFileSystem().get_file_info(str(self.path)), self._read)
+        return self.hint.version(pafs.LocalFileSystem().get_file_info(str(self.path)), self._read)
 
     def _read(self) -> bytes:
         self.reads += 1
