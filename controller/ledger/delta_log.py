@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,6 @@ from controller.ledger.damage import Action, DamagedTable, find_data_fault, find
 
 LOG = "_delta_log"
 HINT = f"{LOG}/_last_checkpoint"
-SETTLED_S = 5.0  # longer than the granularity of any store's times
 EXPIRED_UP_TO = "ballast.expired_up_to"  # metadata of a commit that drops old journal entries: the newest seq dropped
 
 
@@ -75,44 +73,6 @@ def name_table(uri: str) -> Iterator[None]:
         raise
 
 
-@dataclass(slots=True)
-class _Look:
-    """`seen`: time in ns and size of the file; `since_s`: the first look at which they were these."""
-
-    seen: tuple[int, int]
-    since_s: float
-    version: int | None = None  # what the file says, once it cannot be another file of the same second
-
-
-class CheckpointHint:
-    """The version in `_last_checkpoint`, for which every commit of the journal asks, mostly without reading the file.
-
-    While the file's time and size are those of the last look, one request answers instead of two. Stores tell times in
-    seconds, and a file may be replaced twice in one: so what was read counts as known only if the same time and size
-    had been seen `SETTLED_S` before. `parse` makes the version of the file's content.
-    """
-
-    def __init__(self, parse: Callable[[bytes], int], clock: Callable[[], float] = time.monotonic) -> None:
-        self._parse, self._clock = parse, clock
-        self._look: _Look | None = None
-
-    def version(self, info: pafs.FileInfo, read: Callable[[], bytes]) -> int:
-        """The version; -1 without a file. What `read` and `parse` raise is raised."""
-        if info.type != pafs.FileType.File:
-            self._look = None
-            return -1
-        now_s, seen = self._clock(), (int(info.mtime_ns or 0), int(info.size or 0))
-        if self._look is None or self._look.seen != seen:
-            self._look = _Look(seen, now_s)
-        look = self._look
-        if look.version is not None:
-            return look.version
-        version = self._parse(read())  # of the file that was looked at, or of a later one
-        if seen[0] and now_s - look.since_s >= SETTLED_S:
-            look.version = version
-        return version
-
-
 class DeltaLog:
     """Reads `_delta_log` and data files of one table, on any store that delta-rs supports. Not thread-safe."""
 
@@ -120,7 +80,6 @@ class DeltaLog:
         self.uri = uri
         self._options = dict(storage_options or {})
         self._files: pafs.FileSystem | None = None
-        self._hint = CheckpointHint(_parse_hint)
 
     @property
     def files(self) -> pafs.FileSystem:
@@ -154,12 +113,15 @@ class DeltaLog:
             return False
 
     def has_file(self, path: str) -> bool:
-        """Whether there is such a file. Raises LogGone if there is no table."""
-        return bool(self._info_of(path).type == pafs.FileType.File)
+        """Whether there is such a file. Raises LogGone if there is no table.
 
-    def _info_of(self, path: str) -> pafs.FileInfo:
-        with name_table(self.uri):
-            return self.files.get_file_info(path)
+        Opening it costs one HEAD; asking what it is would cost a listing as well, in case it were a folder.
+        """
+        try:
+            with name_table(self.uri), self.files.open_input_file(path):
+                return True
+        except FileNotFoundError:
+            return False
 
     def read(self, version: int) -> Commit:
         """The commit of a version. Raises LogGone when its file does not exist, DamagedTable when it is not whole."""
@@ -196,7 +158,7 @@ class DeltaLog:
     def last_checkpoint(self) -> int:
         """The version of the newest checkpoint, -1 without one. Log files are cleaned up only below a checkpoint."""
         try:
-            return self._hint.version(self._info_of(HINT), lambda: self.read_file(HINT))
+            return int(json.loads(self.read_file(HINT).decode())["version"])
         except (LogGone, FileNotFoundError):
             return -1
         except (ValueError, KeyError, TypeError):  # a damaged hint costs a listing, here as in delta-rs
@@ -269,10 +231,6 @@ def commit_path(version: int) -> str:
 def checkpoint_path(version: int) -> str:
     """The file of a checkpoint, below the table's folder."""
     return f"{LOG}/{version:020d}.checkpoint.parquet"
-
-
-def _parse_hint(content: bytes) -> int:
-    return int(json.loads(content.decode())["version"])
 
 
 def _commit_of(version: int, actions: Sequence[Action]) -> Commit:
