@@ -96,7 +96,8 @@ class LoadsQuery:
         if progress is None or progress["batchId"] == self._checked_batch:
             return self.lost_records
         self._checked_batch = progress["batchId"]
-        advanced = sum(_offsets_advanced(source) for source in progress["sources"])
+        # The text, as PySpark 4.1 makes Python's notation of the offsets in its own objects.
+        advanced = sum(_offsets_advanced(source) for source in json.loads(progress.json)["sources"])
         missing = advanced - progress["numInputRows"]
         if missing > 0:
             self.lost_records += missing
