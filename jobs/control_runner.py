@@ -43,6 +43,7 @@ from controller.service.tables import ControlTables
 from controller.service.topic_claim import TopicClaim
 from jobs.control_query import control_checkpoint, remove_old_checkpoints, start_control, stop_control
 from jobs.engine import EngineWatch
+from jobs.spark_context import local_instead
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +127,7 @@ class ControlRunner:
     def _start_query(
         self, spark: SparkSession, loop: ControlLoop, source: SourceSettings, reach: Reaches
     ) -> StreamingQuery:
-        root = self._arguments.checkpoint or self._settings.tables.checkpoints
+        root = local_instead(self._arguments.checkpoint or self._settings.tables.checkpoints)
         checkpoint = control_checkpoint(root, self.instance, wall_ms())
         remove_old_checkpoints(spark, checkpoint)
         starting = starting_offsets(reach, loop.state.offsets, from_end=self._names.all_heartbeats)

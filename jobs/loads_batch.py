@@ -180,12 +180,15 @@ class LoadsBatch:
             clock.lap("quarantine")
         if overview.brokers is None:
             return
-        if driver:
-            self._bundles_by_driver(overview.bundles or [], marker, by_driver, clock)
-        else:
-            self._bundles_by_spark(bundle_rows(answers), overview.bundle_rows, marker, SparkWriter(self.root), clock)
         load = self._rolling(BROKER, marker).fold(overview.brokers, self.newest_ms)
-        by_driver.append(BROKER.load, load, marker, marker.columns())
+        with ThreadPoolExecutor(1, "loads-brokers") as other:
+            written = other.submit(by_driver.append, BROKER.load, load, marker, marker.columns())
+            if driver:
+                self._bundles_by_driver(overview.bundles or [], marker, by_driver, clock)
+            else:
+                spark = SparkWriter(self.root)
+                self._bundles_by_spark(bundle_rows(answers), overview.bundle_rows, marker, spark, clock)
+            written.result()
         by_driver.append(BROKER.panes, overview.brokers, marker, marker.columns())
         clock.lap("brokers")
 

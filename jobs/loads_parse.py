@@ -13,8 +13,9 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from controller.loads.packing import unpack
 from controller.loads.settings import LoadsSettings
-from controller.loads.task import BUNDLES, Order, run_task, unpack
+from controller.loads.task import BUNDLES, Order, run_task
 from controller.loads.worker import settle
 from schemas.catalog import TABLES
 from schemas.spark import ddl_type

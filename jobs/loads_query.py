@@ -24,7 +24,7 @@ from controller.loads.settings import LoadsSettings
 from controller.process.clock import wall_ms
 from jobs.loads_batch import BatchReport, LoadsBatch
 from jobs.loads_parse import prepare_records
-from jobs.spark_context import scheduler_pool
+from jobs.spark_context import checkpoint_settings, scheduler_pool
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +96,8 @@ class LoadsQuery:
         if progress is None or progress["batchId"] == self._checked_batch:
             return self.lost_records
         self._checked_batch = progress["batchId"]
-        advanced = sum(_offsets_advanced(source) for source in progress["sources"])
+        # The text, as PySpark 4.1 makes Python's notation of the offsets in its own objects.
+        advanced = sum(_offsets_advanced(source) for source in json.loads(progress.json)["sources"])
         missing = advanced - progress["numInputRows"]
         if missing > 0:
             self.lost_records += missing
@@ -131,7 +132,8 @@ def start_loads(
         writer = writer.trigger(availableNow=True)
     else:
         writer = writer.trigger(processingTime=f"{settings.trigger_ms} milliseconds")
-    with scheduler_pool(spark.sparkContext, POOL):
+    of_checkpoint = checkpoint_settings(spark, settings.checkpoint, settings.storage_options)
+    with scheduler_pool(spark.sparkContext, POOL), of_checkpoint:
         loads.query = writer.start()
     return loads
 

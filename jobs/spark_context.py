@@ -1,13 +1,28 @@
-"""What the jobs use of a SparkContext beyond its typed interface: the py4j gateway, scheduler pools, JVM loggers."""
+"""What the jobs use of Spark beyond its typed interface: py4j gateway, scheduler pools, JVM loggers, checkpoints in S3.
+
+S3 has no atomic rename, by which Spark's usual manager puts a file of a checkpoint into place. The one for S3 writes
+each as an upload that appears when it is complete, and aborts it otherwise. Only the loads query keeps its checkpoint
+there: that of the control query is of no use to anybody but its own run, as the journal says where to go on, and the
+query writes to it several times a second.
+"""
 
 from __future__ import annotations
 
+import atexit
 import logging
-from collections.abc import Iterator
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from controller.process.spark_submit import S3A
+
+CHECKPOINT_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+MANAGER_OF_S3 = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
 
 # They write a line with every micro-batch: at five batches a second they hide everything else.
 NOISY_JVM_LOGGERS = (
@@ -45,3 +60,48 @@ def quieten(context: SparkContext) -> None:
     log4j = gateway_of(context).jvm.org.apache.logging.log4j
     for name in NOISY_JVM_LOGGERS:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
+
+
+@contextmanager
+def checkpoint_settings(spark: SparkSession, checkpoint: str, storage_options: Mapping[str, str]) -> Iterator[None]:
+    """Start a query inside: it keeps a copy of the session's settings, and other queries of the session have theirs."""
+    wanted = settings_of_s3(storage_options) if _is_in_s3(checkpoint) else {}
+    before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in wanted}
+    try:
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, kept in before.items():
+            if kept is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, kept)
+
+
+def settings_of_s3(storage_options: Mapping[str, str]) -> dict[str, str]:
+    """Spark's manager of checkpoints there, and S3A's names for what `tables.storage_options` says by delta-rs's."""
+    given = {name.lower(): value for name, value in storage_options.items()}
+    found = {CHECKPOINT_MANAGER: MANAGER_OF_S3}
+    if region := given.get("aws_region"):
+        found["fs.s3a.endpoint.region"] = region
+    if endpoint := given.get("aws_endpoint") or given.get("aws_endpoint_url"):
+        found |= {
+            "fs.s3a.endpoint": endpoint,
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.connection.ssl.enabled": "false" if endpoint.startswith("http:") else "true",
+        }
+    return found
+
+
+def local_instead(root: str) -> str:
+    """The folder of the control query's checkpoint: `root`, or one of this process for an address of S3."""
+    if not _is_in_s3(root):
+        return root
+    folder = tempfile.mkdtemp(prefix="ballast-control-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _is_in_s3(checkpoint: str) -> bool:
+    return checkpoint.startswith(f"{S3A}:")

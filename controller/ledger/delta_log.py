@@ -113,10 +113,15 @@ class DeltaLog:
             return False
 
     def has_file(self, path: str) -> bool:
-        """Whether there is such a file. Raises LogGone if there is no table."""
-        with name_table(self.uri):
-            info = self.files.get_file_info(path)
-        return bool(info.type == pafs.FileType.File)
+        """Whether there is such a file. Raises LogGone if there is no table.
+
+        Opening it costs one HEAD; asking what it is would cost a listing as well, in case it were a folder.
+        """
+        try:
+            with name_table(self.uri), self.files.open_input_file(path):
+                return True
+        except FileNotFoundError:
+            return False
 
     def read(self, version: int) -> Commit:
         """The commit of a version. Raises LogGone when its file does not exist, DamagedTable when it is not whole."""

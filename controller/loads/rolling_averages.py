@@ -62,16 +62,18 @@ class RollingAverages:
         """
         if self.keep_ms is not None:
             self._drop_keys(newest_before_ms - self.keep_ms)
-        partials = partials.filter(pc.greater(partials["pane_end_ms"], newest_before_ms - self.lag_ms))
+        in_time = pc.greater(partials["pane_end_ms"], newest_before_ms - self.lag_ms)
+        if not pc.all(in_time).as_py():  # a copy of everything otherwise
+            partials = partials.filter(in_time)
         ids = self._ids(partials)
         ends = partials["pane_end_ms"].to_numpy()
         sums = _matrix(partials, self.layout.sums)
         as_of = np.maximum(ends, self._as_of[ids])
         rows = []
         for moment in np.unique(as_of):
-            chosen = as_of == moment
-            self._add(ids[chosen], ends[chosen], sums[chosen])
-            rows.append(self._rows(np.unique(ids[chosen]), int(moment)))
+            chosen = _those(as_of == moment)
+            self._add(ids[chosen], ends[chosen], sums[:, chosen])
+            rows.append(self._rows(self._distinct(ids[chosen]), int(moment)))
         self._drop_panes()
         return pa.concat_tables(rows) if rows else self._rows(np.empty(0, np.int64), 0)
 
@@ -124,32 +126,42 @@ class RollingAverages:
         self._now, self._prev = np.vstack([self._now, nothing]), np.vstack([self._prev, nothing])
 
     def _pane(self, end_ms: int) -> npt.NDArray[Any]:
-        """The sums of one pane, with a row for each known key."""
+        """The sums of one pane: a row for each of them, a column for each known key."""
         pane = self._panes.get(end_ms)
-        known, width = len(self._keys), len(self.layout.sums)
+        known, height = len(self._keys), len(self.layout.sums)
         if pane is None:
-            pane = self._panes[end_ms] = np.zeros((known, width))
-        elif len(pane) < known:
-            pane = self._panes[end_ms] = np.vstack([pane, np.zeros((known - len(pane), width))])
+            pane = self._panes[end_ms] = np.zeros((height, known))
+        elif pane.shape[1] < known:
+            pane = self._panes[end_ms] = np.hstack([pane, np.zeros((height, known - pane.shape[1]))])
         return pane
 
     def _add(self, ids: npt.NDArray[Any], ends: npt.NDArray[Any], sums: npt.NDArray[Any]) -> None:
         for end in np.unique(ends):
-            chosen = ends == end
-            np.add.at(self._pane(int(end)), ids[chosen], sums[chosen])
+            chosen = _those(ends == end)
+            pane, places, added = self._pane(int(end)), ids[chosen], sums[:, chosen]
+            if len(self._distinct(places)) == len(places):  # a partial of each key, as usual
+                pane[:, places] += added
+            else:
+                for row, values in zip(pane, added, strict=True):
+                    np.add.at(row, places, values)
+
+    def _distinct(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The ids, each once and ascending; a tenth of what sorting or hashing them takes."""
+        return np.flatnonzero(np.bincount(ids, minlength=len(self._keys)))
 
     def _rows(self, ids: npt.NDArray[Any], as_of_ms: int) -> pa.Table:
-        window = np.zeros((len(ids), len(self.layout.sums)))
+        window = np.zeros((len(self.layout.sums), len(ids)))
+        places = slice(None) if len(ids) == len(self._keys) else ids  # they are distinct and ascending
         for end in self._panes:
             if as_of_ms - self.horizon_ms < end <= as_of_ms:
-                window += self._pane(end)[ids]
+                window += self._pane(end)[:, places]
         longs = self._advance(ids, as_of_ms) if len(ids) else np.empty((0, len(self.layout.longs)))
         columns: dict[str, pa.Array] = {"as_of_ms": pa.array(np.full(len(ids), as_of_ms, np.int64))}
         names = self._names.take(pa.array(ids))
         columns |= {name: names[name].combine_chunks() for name in names.column_names}
         if self.layout.has_short_from:
             columns["short_from_ms"] = pa.array(np.full(len(ids), as_of_ms - self.horizon_ms, np.int64))
-        columns["reports"] = pa.array(window[:, self.layout.sums.index("reports")].astype(np.int64))
+        columns["reports"] = pa.array(window[self.layout.sums.index("reports")].astype(np.int64))
         for ratio in self.layout.ratios:
             columns[ratio.name] = pa.array(self._ratio(window, ratio), from_pandas=True)
         for number, (_, name) in enumerate(self.layout.longs):
@@ -160,7 +172,7 @@ class RollingAverages:
         later = ids[self._as_of[ids] < as_of_ms]
         self._prev[later], self._prev_end[later] = self._now[later], self._as_of[later]
         self._as_of[later] = as_of_ms
-        pane = self._pane(as_of_ms)[ids]
+        pane = self._pane(as_of_ms)[:, ids]
         mean = np.column_stack([self._ratio(pane, ratio) for ratio, _ in self.layout.longs])
         prev = self._prev[ids]
         decay = np.exp2((self._prev_end[ids] - as_of_ms) / self.half_life_ms)[:, None]
@@ -170,9 +182,9 @@ class RollingAverages:
 
     def _ratio(self, sums: npt.NDArray[Any], ratio: Ratio) -> npt.NDArray[Any]:
         position = self.layout.sums.index
-        above = sum(sums[:, position(name)] for name in ratio.above)
-        below = sums[:, position(ratio.below)]
-        quotient: npt.NDArray[Any] = np.divide(above, below, out=np.full(len(sums), np.nan), where=below > 0)
+        above = sum(sums[position(name)] for name in ratio.above)
+        below = sums[position(ratio.below)]
+        quotient: npt.NDArray[Any] = np.divide(above, below, out=np.full(len(below), np.nan), where=below > 0)
         return quotient
 
     def _drop_keys(self, since_ms: int) -> None:
@@ -182,7 +194,7 @@ class RollingAverages:
             self._as_of[old] = self._prev_end[old] = NEVER
             self._now[old] = self._prev[old] = np.nan
             for end, pane in self._panes.items():
-                self._panes[end][old[: len(pane)]] = 0.0
+                self._panes[end][:, old[: pane.shape[1]]] = 0.0
         kept = self._as_of != NEVER
         if len(kept) - kept.sum() < max(FEWEST_DROPPED, len(kept) // 2):
             return
@@ -190,7 +202,7 @@ class RollingAverages:
         self._keys, self._names = self._keys.filter(chosen), self._names.filter(chosen)
         self._as_of, self._prev_end = self._as_of[kept], self._prev_end[kept]
         self._now, self._prev = self._now[kept], self._prev[kept]
-        self._panes = {end: pane[kept[: len(pane)]] for end, pane in self._panes.items()}
+        self._panes = {end: pane[:, kept[: pane.shape[1]]] for end, pane in self._panes.items()}
 
     def _drop_panes(self) -> None:
         """Drop panes that no further row can need."""
@@ -202,6 +214,11 @@ class RollingAverages:
 def lag_ms(horizon_ms: int) -> int:
     """How far behind the newest pane end a partial may be and still give rows of rolling averages."""
     return max(2 * horizon_ms, 120_000)
+
+
+def _those(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_] | slice:
+    """An index of the same elements, which copies nothing where that is all of them."""
+    return slice(None) if mask.all() else mask
 
 
 def _type(name: str) -> pa.DataType:
@@ -219,6 +236,7 @@ def _doubles(column: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def _matrix(table: pa.Table, columns: tuple[str, ...]) -> npt.NDArray[Any]:
+    """A row for each of the columns."""
     if table.num_rows == 0:
-        return np.empty((0, len(columns)))
-    return np.column_stack([table[name].cast(pa.float64()).to_numpy() for name in columns])
+        return np.empty((len(columns), 0))
+    return np.stack([table[name].cast(pa.float64()).to_numpy() for name in columns])

@@ -1,7 +1,7 @@
 """The work of one Spark task: validate its Kafka records, make partial panes, pack everything for the driver.
 
 Kafka's key is the broker, so all reports of a broker are in one task and its partials need no shuffle. A task returns a
-few rows (kind, rows, payload) whose payload is an Arrow stream: Spark moves bytes and never touches a bundle. It runs
+few rows (kind, rows, payload) whose payload is a packed table: Spark moves bytes and never touches a bundle. It runs
 in Spark's Python workers but imports no Spark, so tests can call it directly.
 """
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 from controller.loads.columns import Sheet, from_documents, read
 from controller.loads.judge import judge
+from controller.loads.packing import pack
 from controller.loads.panes import broker_partials, bundle_partials, merge_brokers
 from controller.loads.quarantine import ReportQuarantine
 from controller.loads.raw_report import RawReport
@@ -164,18 +165,10 @@ def run_task(order: Order, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
     yield from task.finish()
 
 
-def unpack(payload: bytes) -> pa.Table:
-    """The table in a payload."""
-    return pa.ipc.open_stream(payload).read_all()
-
-
 def _records(batch: pa.RecordBatch) -> Iterator[RawReport]:
     return map(RawReport, *(batch.column(name).to_pylist() for name in RECORD_COLUMNS))
 
 
 def _pack(kind: str, table: pa.Table) -> pa.RecordBatch:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    columns = [pa.array([kind]), pa.array([table.num_rows]), pa.array([sink.getvalue().to_pybytes()], pa.binary())]
+    columns = [pa.array([kind]), pa.array([table.num_rows]), pa.array([pack(table)], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=PACKED)

@@ -82,8 +82,9 @@ CONF = SHIPPED / "conf"
 SET_UP = "make setup" if SHIPPED == CODE else "ballast setup"  # the command that fills the cache
 JARS = cache_of(ROOT)
 RUN = ROOT / "run"
+EXTRA_JARS = JARS if os.environ.get(ENV_HOME) else Path.home() / ".cache" / "ballast" / "jars"  # large: no checkout's
 
 
-def jars_of(group: str) -> list[Path]:
+def jars_of(group: str, cache: Path = JARS) -> list[Path]:
     """The cached JARs of one group (`spark` or `kafka`); empty before `make setup`."""
-    return sorted((JARS / group).glob("*.jar"))
+    return sorted((cache / group).glob("*.jar"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from controller.domain.errors import BallastError
 from controller.process.paths import CONF, JARS
-from controller.process.setup_jars import ensure_jars, resolve_roots
+from controller.process.setup_jars import ensure_group, ensure_jars, resolve_roots
 from controller.process.setup_java import find_java
 from controller.process.setup_lock import read_lock, write_jars
 
@@ -40,6 +40,12 @@ def set_up(cache: Path) -> str:
     lock = read_lock(LOCK_FILE)
     ensure_jars(lock, cache)
     return f"ready: Java {java.version} ({java.found_by}: {java.home}), {len(lock.jars)} JARs verified"
+
+
+def set_up_extra(group: str, cache: Path) -> str:
+    """Download an extra group of the lock, and say where it is. Raises SetupFailed."""
+    ensure_group(read_lock(LOCK_FILE), group, cache)
+    return f"{group}: ready in {cache / group}"
 
 
 if __name__ == "__main__":

@@ -20,19 +20,24 @@ from controller.process.setup_lock import GROUPS, Coordinate, Lock, LockedJar, s
 def ensure_jars(lock: Lock, cache: Path, say: Callable[[str], None] = print) -> None:
     """Verify the cache, download missing JARs, and remove those of other versions, which would be loaded too."""
     for group in GROUPS:
-        wanted = lock.of_group(group)
-        folder = cache / group
-        folder.mkdir(parents=True, exist_ok=True)
-        names = {jar.coordinate.file_name for jar in wanted}
-        for file in folder.glob("*.jar"):
-            if file.name not in names:
-                say(f"removing {file.relative_to(cache)}: not in the lock")
-                file.unlink()
-        missing = [jar for jar in wanted if not (folder / jar.coordinate.file_name).exists()]
-        verify([jar for jar in wanted if jar not in missing], cache)
-        if missing:
-            say(f"downloading {len(missing)} JARs for {group} (once; they stay in {cache})")
-            _download(missing, folder)
+        ensure_group(lock, group, cache, say)
+
+
+def ensure_group(lock: Lock, group: str, cache: Path, say: Callable[[str], None] = print) -> None:
+    """The same for one group, which may be an extra one."""
+    wanted = lock.of_group(group)
+    folder = cache / group
+    folder.mkdir(parents=True, exist_ok=True)
+    names = {jar.coordinate.file_name for jar in wanted}
+    for file in folder.glob("*.jar"):
+        if file.name not in names:
+            say(f"removing {file.relative_to(cache)}: not in the lock")
+            file.unlink()
+    missing = [jar for jar in wanted if not (folder / jar.coordinate.file_name).exists()]
+    verify([jar for jar in wanted if jar not in missing], cache)
+    if missing:
+        say(f"downloading {len(missing)} JARs for {group} (once; they stay in {cache})")
+        _download(missing, folder)
 
 
 def verify(jars: Iterable[LockedJar], cache: Path) -> None:

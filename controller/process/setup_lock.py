@@ -1,12 +1,14 @@
 """The lock file of what comes from Maven: exact coordinates and SHA-256 of every file.
 
-It has three kinds of lines:
+It has four kinds of lines:
 
     root     GROUP  ORG:NAME:VERSION            written by hand; the only place where a JAR's version is
     jar      GROUP  ORG:NAME:VERSION  SHA256    a root or dependency, written by `… setup --refresh-lock`
     archive  NAME   ORG:NAME:VERSION:EXTENSION:CLASSIFIER  SHA256    written by hand; fetched when first needed
+    extra    GROUP  ORG:NAME:VERSION  SHA256    written by hand; fetched when somebody asks for the group
 
-JARs are in two groups, `spark` and `kafka`, which `make setup` completes.
+JARs are in two groups, `spark` and `kafka`, which `make setup` completes. Extra ones are in groups of their own, with
+only those of their dependencies that they need.
 """
 
 from __future__ import annotations
@@ -78,9 +80,10 @@ class Lock:
     roots: tuple[tuple[str, Coordinate], ...]
     jars: tuple[LockedJar, ...]
     archives: tuple[LockedArchive, ...] = ()
+    extras: tuple[LockedJar, ...] = ()
 
     def of_group(self, group: str) -> list[LockedJar]:
-        return [jar for jar in self.jars if jar.group == group]
+        return [jar for jar in (*self.jars, *self.extras) if jar.group == group]
 
     def archive(self, name: str) -> LockedArchive:
         """The archive of that name. Raises ConfigError where the file has none."""
@@ -95,6 +98,7 @@ def read_lock(file: Path) -> Lock:
     roots: list[tuple[str, Coordinate]] = []
     jars: list[LockedJar] = []
     archives: list[LockedArchive] = []
+    extras: list[LockedJar] = []
     for number, line in enumerate(file.read_text().splitlines(), start=1):
         fields = line.split("#", 1)[0].split()
         match fields:
@@ -106,13 +110,16 @@ def read_lock(file: Path) -> Lock:
                 jars.append(LockedJar(group, Coordinate.parse(coordinate), sha256))
             case ["archive", name, coordinate, sha256] if re.fullmatch("[0-9a-f]{64}", sha256):
                 archives.append(LockedArchive(name, Coordinate.parse(coordinate), sha256))
+            case ["extra", group, coordinate, sha256] if group not in GROUPS and re.fullmatch("[0-9a-f]{64}", sha256):
+                extras.append(LockedJar(group, Coordinate.parse(coordinate), sha256))
             case _:
                 raise ConfigError(
                     f"{file}:{number}: {line.strip()!r} is neither `root GROUP ORG:NAME:VERSION` nor"
                     f" `jar GROUP ORG:NAME:VERSION SHA256` with a group of {', '.join(GROUPS)}, nor"
-                    " `archive NAME ORG:NAME:VERSION:EXTENSION:CLASSIFIER SHA256`"
+                    " `archive NAME ORG:NAME:VERSION:EXTENSION:CLASSIFIER SHA256`,"
+                    " nor `extra GROUP ORG:NAME:VERSION SHA256` with a group of its own"
                 )
-    return Lock(tuple(roots), tuple(jars), tuple(archives))
+    return Lock(tuple(roots), tuple(jars), tuple(archives), tuple(extras))
 
 
 def write_jars(file: Path, jars: Iterable[LockedJar]) -> None:

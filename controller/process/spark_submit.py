@@ -12,20 +12,22 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from controller.domain.errors import ConfigError
-from controller.process.paths import CODE, CONF, SET_UP, jars_of
+from controller.domain.errors import ConfigError, without_login
+from controller.process.paths import CODE, CONF, EXTRA_JARS, SET_UP, jars_of
 from controller.process.setup_java import find_java
 
 LOCAL_SPARK_CONF = CONF / "spark" / "local.conf"
 JOB = CODE / "jobs" / "balance.py"
+S3A = "s3a"  # Hadoop's scheme for S3, and the group of its JARs in the lock
 # Consumers of a Kafka that hangs take half a minute to close. Spark reads this limit as a system property only.
 QUICK_EXIT = "-Dspark.shutdown.timeout=3s"
 
 
 def spark_submit_command(
-    job_arguments: Sequence[str], spark_conf: Path = LOCAL_SPARK_CONF, job: Path = JOB
+    job_arguments: Sequence[str], spark_conf: Path = LOCAL_SPARK_CONF, job: Path = JOB, checkpoints: str = ""
 ) -> list[str]:
-    """The command line. Raises ConfigError when Spark, its JARs or its settings are missing."""
+    """The command line. `checkpoints`: where the job keeps them. Raises ConfigError when Spark, its JARs or its
+    settings are missing."""
     jars = jars_of("spark")
     if not jars:
         raise ConfigError(f"Spark's JARs for Delta and Kafka are not in the cache: run `{SET_UP}` once")
@@ -38,6 +40,7 @@ def spark_submit_command(
         str(spark_conf),
         "--jars",
         ",".join(map(str, jars)),
+        *_for_checkpoints(checkpoints, spark_conf),
         str(job),
         *job_arguments,
     ]
@@ -71,6 +74,20 @@ def check_deploy_mode(spark_conf: Path) -> None:
             f"spark.submit.deployMode = cluster in {spark_conf} is not allowed with {_master(properties)}: a standalone"
             " cluster runs no Python drivers; give client, and start Ballast on a machine that the workers can reach"
         )
+
+
+def _for_checkpoints(checkpoints: str, spark_conf: Path) -> list[str]:
+    """What the driver, who alone reads and writes them, needs for an address of S3."""
+    if not checkpoints.startswith(f"{S3A}:"):
+        return []
+    jars = jars_of(S3A, EXTRA_JARS)
+    if not jars:
+        raise ConfigError(
+            f"checkpoints at {without_login(checkpoints)} need the JARs of Hadoop's S3A, which are not in"
+            f" {EXTRA_JARS / S3A}: run `ballast setup --s3a` once, or keep tables.checkpoints in a folder of the driver"
+        )
+    given = _setting("spark.driver.extraClassPath", spark_conf.read_text())
+    return ["--driver-class-path", os.pathsep.join([*([given] if given else []), *map(str, jars)])]
 
 
 def has_local_master(properties: str) -> bool:

@@ -11,7 +11,7 @@ import pytest
 from controller.domain.errors import ConfigError
 from controller.process.paths import CONF, ROOT
 from controller.process.setup_ivy import SetupFailed
-from controller.process.setup_jars import ensure_jars, resolve_roots
+from controller.process.setup_jars import ensure_group, ensure_jars, resolve_roots
 from controller.process.setup_lock import Coordinate, Lock, LockedJar, read_lock, write_jars
 from tests.component.maven_repository import point_ivy_to, publish
 
@@ -42,6 +42,20 @@ def test_what_is_missing_is_downloaded_once_and_verified(repository: Path, tmp_p
         file.unlink()
     ensure_jars(lock_of(), tmp_path / "cache", said.append)
     assert len(said) == 1, "the second run needs no repository"
+
+
+def test_an_extra_group_is_downloaded_only_when_asked_for(repository: Path, tmp_path: Path) -> None:
+    publish(repository, JAR, CONTENT)
+    file, cache = tmp_path / "jars.lock", tmp_path / "cache"
+    file.write_text(f"extra s3a {JAR} {SHA256}\n")
+    write_jars(file, [])
+    ensure_jars(read_lock(file), cache, lambda text: None)
+    assert list(cache.rglob("*.jar")) == []
+    for _ in range(2):
+        ensure_group(read_lock(file), "s3a", cache, lambda text: None)
+        assert [found.name for found in (cache / "s3a").iterdir()] == [JAR.file_name]
+    ensure_jars(read_lock(file), cache, lambda text: None)
+    assert (cache / "s3a" / JAR.file_name).exists(), "what was asked for stays"
 
 
 def test_a_download_with_another_checksum_is_not_installed(repository: Path, tmp_path: Path) -> None:
@@ -104,7 +118,16 @@ def test_the_lock_keeps_comments_and_roots_when_its_jars_are_rewritten(tmp_path:
 
 
 @pytest.mark.parametrize(
-    "line", ["jar spark a:b:1 abc", "root flink a:b:1", "jar spark a:b", "archive x a:b:1:tar.gz:bin 12", "what"]
+    "line",
+    [
+        "extra spark a:b:1 " + "0" * 64,
+        "extra s3a a:b:1 12",
+        "jar spark a:b:1 abc",
+        "root flink a:b:1",
+        "jar spark a:b",
+        "archive x a:b:1:tar.gz:bin 12",
+        "what",
+    ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: str) -> None:
     file = tmp_path / "jars.lock"

@@ -35,7 +35,7 @@ from benchmarks.measure.result import NotMeasured, Result, Target
 from controller.bus.topics import CREATE_TIME, TopicNames, TopicSpec, ensure_topics
 from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
-from controller.process.paths import CONF
+from controller.process.paths import CODE, CONF
 from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.pulsar.cgroups import CpuGroup
 from controller.testbed.spark_cluster import SparkCluster
@@ -48,6 +48,7 @@ WARM_UP_BATCHES, PARTITIONS = 2, 4
 WORKER_MB, EXECUTOR_MB = 1_400, 1_000
 HALF_CORE = 0.5
 EVERY_S = 0.5  # memory is looked at
+TREES_EVERY = 20  # looks, the processes are listed anew: a listing reads all of /proc, at the driver's expense
 SHARES = ("executors", "driver")
 PREDICTED = (1_000, 5_000)
 TARGETS = [
@@ -163,8 +164,9 @@ def drain(folder: Path, plan: Plan) -> dict[str, Any]:
     sent = fill_backlog(plan.bootstrap, names.load_reports, backlog, start_ms)
     loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     memory = {"spark.executor.memory": f"{EXECUTOR_MB}m", "spark.driver.memory": "2g"}
+    same_code = {"spark.executorEnv.PYTHONPATH": str(CODE)}  # the workers' environment may have another version
     conf = CONF / "spark" / "cluster.conf" if plan.workers else None
-    spark = build_session("cluster-scale", conf, {"spark.master": plan.master, **loopback, **memory})
+    spark = build_session("cluster-scale", conf, {"spark.master": plan.master, **loopback, **memory, **same_code})
     settings = LoadsSettings(
         bootstrap_servers=plan.bootstrap, topic=names.load_reports, tables_root=root.root,
         checkpoint=str(folder / f"{names.prefix}checkpoint"), max_offsets_per_trigger=backlog.brokers, trigger_ms=0,
@@ -240,14 +242,21 @@ class Memory:
         self._thread.join()
 
     def _watch(self) -> None:
+        looks, trees = 0, self._trees()
         while not self._stopped.wait(EVERY_S):
-            driver = psutil.Process()
-            trees = {"driver": [driver, *driver.children(recursive=True)], "executors": []}
-            for pid in self._workers:
-                with suppress(psutil.Error):
-                    trees["executors"] += psutil.Process(pid).children(recursive=True)
+            looks += 1
+            if looks % TREES_EVERY == 0:
+                trees = self._trees()
             for part, processes in trees.items():
                 self.most[part] = max(self.most[part], round(sum(map(_resident, processes)) / 2**20))
+
+    def _trees(self) -> dict[str, list[psutil.Process]]:
+        driver = psutil.Process()
+        trees = {"driver": [driver, *driver.children(recursive=True)], "executors": []}
+        for pid in self._workers:
+            with suppress(psutil.Error):
+                trees["executors"] += psutil.Process(pid).children(recursive=True)
+        return trees
 
 
 def _resident(process: psutil.Process) -> int:

@@ -33,7 +33,9 @@ def run(
     given = parse_arguments(context.args, "ballast run")
     settings = load_settings(given.conf, given.profile, given.overrides)
     check_job(settings, given.checkpoint, given.pid_file)
-    command, environment = spark_submit_command(context.args, spark_conf), spark_environment(os.environ, spark_conf)
+    checkpoints = given.checkpoint or settings.tables.checkpoints
+    command = spark_submit_command(context.args, spark_conf, checkpoints=checkpoints)
+    environment = spark_environment(os.environ, spark_conf)
     try:
         check_answers(settings.kafka.bootstrap_servers, settings.kafka.client)
         if given.runs(CONTROL) and not given.new_journal:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from controller.loads.packing import unpack
 from controller.loads.rules import ReportLimits
 from controller.loads.seen import Seen
 from controller.loads.settings import LoadsSettings
-from controller.loads.task import PACKED, RECORD_COLUMNS, Order, run_task, unpack
+from controller.loads.task import PACKED, RECORD_COLUMNS, Order, run_task
 from tests.spark.loads.loads_samples import START_MS, Row
 
 FAR_MS = START_MS + 60_000

@@ -12,7 +12,7 @@ import pytest
 
 from controller.ledger.tables import TableRoot
 from controller.process.children import Child
-from tests.component.object_store.server import BUCKET, CONTROL, Faults
+from tests.component.object_store.server import BUCKET, CONTROL, SERVED, Faults
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "AKIATESTS",
@@ -34,6 +34,10 @@ class Store:
     def faults(self) -> Faults:
         """Those that are left."""
         return Faults(**httpx.get(f"{self.address}{CONTROL}").json())
+
+    def requests(self) -> int:
+        """How many it has answered so far."""
+        return int(httpx.get(f"{self.address}{SERVED}").json()["requests"])
 
     def listing(self) -> str:
         """What the bucket holds, as S3 lists it."""

@@ -101,3 +101,15 @@ def test_a_throttled_and_slow_store_delays_a_commit_and_loses_none(root: TableRo
     store.set(part="/journal/", delay_s=0.1)
     journal.commit([entry(2, "one")], "one", 2)
     assert [e.seq for e in Journal(root).read_since(0)] == [1, 2]
+
+
+@pytest.mark.parametrize("ahead", [0, 1])
+def test_a_look_for_the_next_commit_costs_one_request(root: TableRoot, store: Store, ahead: int) -> None:
+    """A thousand agents look every second."""
+    root.create("journal")
+    journal, log = Journal(root), root.log("journal")
+    journal.commit([entry(1, "one")], "one", 1)
+    assert log.exists(journal.version + ahead) == (ahead == 0)
+    before = store.requests()
+    assert log.exists(journal.version + ahead) == (ahead == 0)
+    assert store.requests() == before + 1

@@ -23,7 +23,9 @@ from tests.unit.deploy.recipes import PYPROJECT, WHEEL, check_command, cluster_s
 WORKSPACE = "${workspace.file_path}/"  # where the bundle's folder is
 WIDGET = re.compile(r'dbutils\.widgets\.text\("(\w+)"')
 ENTRY_POINT = r'^{} = "([\w.]+):(\w+)"$'
-OF_THE_RUNTIME = ("spark.sql.extensions", "spark.sql.catalog.spark_catalog", "spark.log.level")
+OF_THE_RUNTIME = (
+    "spark.sql.extensions", "spark.sql.catalog.spark_catalog", "spark.log.level", "spark.executor.extraJavaOptions"
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pytest
 
 from controller.config.load import load_settings
 from controller.domain.errors import ConfigError
+from controller.process import spark_submit
 from controller.process.paths import CONF
 from controller.process.spark_submit import (
     LOCAL_SPARK_CONF,
@@ -16,6 +17,7 @@ from controller.process.spark_submit import (
     check_deploy_mode,
     has_local_master,
     spark_environment,
+    spark_submit_command,
 )
 from controller.service.arguments import parse_arguments
 
@@ -81,3 +83,24 @@ def test_the_configuration_file_may_be_named_for_a_whole_session(tmp_path: Path)
     assert loaded() == "site"
     assert loaded("--conf", str(tmp_path / "other.yaml")) == "other"
     assert load_settings(None, env={}).cluster.name == "ballast"
+
+
+def test_checkpoints_in_s3_need_jars_that_the_driver_alone_gets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_submit, "EXTRA_JARS", tmp_path)
+    place = "s3a://KEY:SECRET@bucket/checkpoints"
+    with pytest.raises(
+        ConfigError, match=r"s3a://\*\*\*@bucket/checkpoints need the JARs .* run `ballast setup --s3a`"
+    ):
+        spark_submit_command([], checkpoints=place)
+    (tmp_path / "s3a").mkdir()
+    jars = [tmp_path / "s3a" / name for name in ("bundle.jar", "hadoop-aws.jar")]
+    for jar in jars:
+        jar.touch()
+    file = tmp_path / "spark.conf"
+    file.write_text("spark.driver.extraClassPath /opt/ours\n")
+    command = spark_submit_command([], file, checkpoints=place)
+    assert command[command.index("--driver-class-path") + 1] == f"/opt/ours:{jars[0]}:{jars[1]}"
+    assert not [jar for jar in jars if str(jar) in command[command.index("--jars") + 1]]
+    assert "--driver-class-path" not in spark_submit_command([], file, checkpoints="hdfs://nameservice/checkpoints")
