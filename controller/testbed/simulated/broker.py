@@ -7,6 +7,7 @@ whatever the agent believes.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -45,6 +46,9 @@ class SimBroker:
         self.alive = True
         self.table_cut_until_ms = 0.0
         self.wall_step_ms = 0.0
+        self.heard_ms = world.now_ms  # when records were last fetched
+        self.asked_to_leave_ms = math.inf
+        self.leave_timeout_ms = options.leave_timeout_ms
         self.sessions_begun = 1  # the highest number of a session that it has sent a heartbeat of
         self._world, self._kafka, self._network = world, kafka, network
         self._rate, self._on_end = clock_rate, on_end
@@ -81,6 +85,7 @@ class SimBroker:
     def leave(self) -> None:
         """SIGTERM."""
         if self._runs():
+            self.asked_to_leave_ms = min(self.asked_to_leave_ms, self._world.now_ms)
             self.loop.call_soon_threadsafe(self.agent.leave)
 
     def kill(self) -> None:
@@ -132,7 +137,11 @@ class SimBroker:
     def _open_reader(
         self, topics: list[str], take: Callable[[Sequence[Any]], None], on_failure: Callable[[Exception], object]
     ) -> SimReader:
-        reader = self._kafka.reader(self.link, topics, take)
+        def hear(records: Sequence[Any]) -> None:
+            self.heard_ms = self._world.now_ms
+            take(records)
+
+        reader = self._kafka.reader(self.link, topics, hear)
         reader.runs = self._runs
         self._readers.append(reader)
         return reader

@@ -78,6 +78,10 @@ class SimKafka:
                 reader.expect(row)
         return partition, row.offset
 
+    def records(self, topic: str) -> list[Row]:
+        """Everything that was ever appended to a topic."""
+        return [row for (name, _), log in self._log.items() if name == topic for row in log]
+
     def ends(self, topics: Sequence[str]) -> dict[str, dict[str, int]]:
         """Topic -> partition -> the offset after the newest record, of partitions that have any."""
         found: dict[str, dict[str, int]] = {topic: {} for topic in topics}

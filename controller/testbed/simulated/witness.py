@@ -7,6 +7,8 @@
 - Without a valid lease an agent begins to serve nothing and publishes nothing; it begins no session and leaves none
   while it still serves something. Its broker opens nothing for clients, and delivers and acknowledges nothing.
 - After every commit: I2, I3, and that only the living are granted anything. A snapshot is the state it was made of.
+- What the journal takes for said, was said (`checks.answers`); the breaker trips when it has to (`checks.breaker`); the
+  journal refuses what contradicts it (`checks.refusals`); agents and leaving brokers: `checks.agents`.
 
 A breach is kept, as the code in which it is noticed may well survive an exception, and raised after the action.
 """
@@ -22,6 +24,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
+from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 from controller.domain.state_codec import decode
 from controller.sim.ownership.invariants import (
@@ -32,18 +35,29 @@ from controller.sim.ownership.invariants import (
     list_ordered_fences,
 )
 from controller.testbed.simulated.broker import SimBroker
+from controller.testbed.simulated.checks.agents import Agents
+from controller.testbed.simulated.checks.answers import Answers
+from controller.testbed.simulated.checks.breaker import Breaker
+from controller.testbed.simulated.checks.refusals import check_refusals
 from controller.testbed.simulated.world import World
 
+REFUSALS = 0.1  # of the commits: what they must not be is tried as well
 WITH_A_LEASE = ("opened", "sent", "deliver", "acked")  # what a broker tells clients
 
 
 class Witness:
     """Of one run. `brokers`: every process that ever ran."""
 
-    def __init__(self, world: World, brokers: Sequence[SimBroker], names: TopicNames) -> None:
+    def __init__(
+        self, world: World, brokers: Sequence[SimBroker], names: TopicNames, settings: ControlSettings
+    ) -> None:
         self.ordered: list[tuple[Bundle, int]] = []  # fences that the journal has ordered
         self._world, self._brokers, self._names = world, brokers, names
         self._breach = ""
+        self._answers = Answers(self.note)
+        self._breaker = Breaker(settings, self.note, self._lives)
+        self.agents = Agents(world, settings, self.note)
+        self._dice = world.dice("refusals")
         self._someone_serves = False
 
     def check(self) -> None:
@@ -72,12 +86,15 @@ class Witness:
         if sessions is None or topic not in (topics.heartbeats, topics.broker_events):
             return
         serving, kind = one.runtime.serving(), record.get("kind")
+        self.agents.send(one, record)
         if topic == topics.heartbeats:
             begins = record["session"] > one.sessions_begun
             one.sessions_begun = max(one.sessions_begun, int(record["session"]))
             if begins and serving:
                 self.note(f"{one.broker} begins session {record['session']} while it serves {serving}")
-        elif kind == "goodbye":
+            return
+        self._answers.say(sessions.current, record)
+        if kind == "goodbye":
             if serving:
                 self.note(f"{one.broker} says goodbye while it serves {serving}")
         elif not one.has_lease() or record["session"] != sessions.current.number:
@@ -94,6 +111,11 @@ class Witness:
         """A controller has committed these entries."""
         self.ordered += list_ordered_fences(entries)
         frozen = before.frozen
+        self._answers.commits(entries, before)
+        self._breaker.commits(entries, before, self._world.now_ms)
+        self.agents.commits(entries, after)
+        if self._dice.random() < REFUSALS:
+            check_refusals(entries, before, self.note)
         for entry in entries:
             if entry.kind is Kind.GUARD:
                 frozen = bool(entry.data.get("frozen"))
@@ -109,6 +131,14 @@ class Witness:
         check_fold(decode(text), [], state)
 
     # ------------------------------------------------------------ inside
+
+    def _lives(self, session: Session) -> bool:
+        """Whether a process holds a lease of the session at this moment."""
+        return any(
+            one.alive and one.agent.sessions and one.agent.sessions.current == session
+            and one.agent.sessions.lease_remaining_ms() > 0
+            for one in self._brokers
+        )  # fmt: skip
 
     def _check_lease(self, session: Session, frozen: bool) -> None:
         if frozen:

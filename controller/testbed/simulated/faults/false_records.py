@@ -1,0 +1,103 @@
+"""Records that nobody should believe: late ones, answers of those who were not asked, and a feed that is not the
+journal's.
+
+Agents of other brokers may write to the same topics, a producer may send a record once more long after it, and a
+controller that was replaced, or one of another journal, may go on sending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from controller.agent import records
+from controller.agent.handover.actions import Answer
+from controller.bus.producer import to_json
+from controller.domain.entries import Entry, Kind, ownership_fields
+from controller.domain.ids import Session
+from controller.domain.ownership import IN_FLIGHT, Ownership, State
+from controller.testbed.simulated.deployment import Deployment
+
+LATE = 4  # records that come once more
+BEYOND = 1_000  # entries ahead of the journal
+OF_NOBODY, ANOTHER_JOURNAL = "controller-of-nobody", "another"
+ASKED = {
+    State.TRANSFERRING: ("accepted",),
+    State.ASSIGNING: ("serving", "rejected"),
+    State.RELEASING: ("released", "serving", "fenced"),
+    State.SPLITTING: ("split_done", "rejected"),
+}
+
+
+class FalseRecords:
+    """Strikes a deployment. `kinds`: as those of `Nemesis`."""
+
+    def __init__(self, deployment: Deployment, dice: Callable[[], Random]) -> None:
+        self._at, self._dice = deployment, dice
+        self.kinds: dict[str, tuple[int, Callable[[], str | None]]] = {
+            "records come late": (2, self._repeat),
+            "answers of others": (3, self._answer_for_others),
+            "feed of another controller": (2, self._feed_of_another),
+            "feed beyond the journal": (1, self._feed_beyond),
+        }
+
+    def _repeat(self) -> str | None:
+        """Some of the agents' events come once more."""
+        kafka, topics = self._at.kafka, self._at.names.all_broker_events
+        rows = [row for topic in topics for row in kafka.records(topic)]
+        if not rows:
+            return None
+        for row in self._dice().sample(rows, min(LATE, len(rows))):
+            kafka.append(row.topic, row.value or b"", row.key)
+        return f"of {len(rows)}"
+
+    def _answer_for_others(self) -> str | None:
+        """Brokers that are no party to a bundle in flight say what the journal waits for."""
+        state, said = self._at.store.state, []
+        for record in state.bundles.values():
+            others = [session for session in state.sessions if not record.names(session)]
+            if record.state in IN_FLIGHT and others:
+                kind = self._dice().choice(ASKED[record.state])
+                self._say(self._dice().choice(others), kind, record)
+                said.append(f"{kind} of {record.bundle}")
+        return ", ".join(said) or None
+
+    def _say(self, session: Session, kind: str, record: Ownership) -> None:
+        answer = Answer(kind, record.bundle, record.epoch)
+        event = records.answer_event(session, answer, self._at.store.state.seq, 0)
+        self._at.kafka.append(self._at.names.of_broker(session.broker).broker_events, to_json(event), session.broker)
+
+    def _feed_of_another(self) -> str | None:
+        """A controller that is not in charge, or of another journal, grants a bundle to somebody else."""
+        entry, state = self._grant(), self._at.store.state
+        if entry is None:
+            return None
+        if self._dice().random() < 0.5:
+            self._feed(OF_NOBODY, state.journal_id, [replace(entry, instance=OF_NOBODY)])
+            return f"{entry.bundle} to {entry.to}"
+        self._feed(state.instance, ANOTHER_JOURNAL, [entry])
+        return f"{entry.bundle} to {entry.to}, of another journal"
+
+    def _feed_beyond(self) -> str:
+        """The controller in charge seems to be far ahead."""
+        state = self._at.store.state
+        self._feed(state.instance, state.journal_id, [], state.seq + BEYOND)
+        return f"{state.seq + BEYOND}"
+
+    def _grant(self) -> Entry | None:
+        """The next entry as it would be if a bundle went to a broker that does not have it."""
+        state = self._at.store.state
+        for record in self._dice().sample(list(state.bundles.values()), len(state.bundles)):
+            others = [session for session in state.sessions if not record.names(session)]
+            if record.state is State.OWNED and others:
+                to = self._dice().choice(others)
+                granted = replace(record, state=State.RELEASING, epoch=record.epoch + 1, to=to, fence=True)
+                return Entry(state.seq + 1, Kind.OWNERSHIP, state.instance, 0, 0, **ownership_fields(granted))
+        return None
+
+    def _feed(self, instance: str, journal_id: str | None, entries: list[Entry], seq: int | None = None) -> None:
+        said: Mapping[str, Any] = {"entries": [entry.to_row() for entry in entries]} if entries else {"seq": seq}
+        record = {"v": 1, "instance": instance, "journal_id": journal_id, **said}
+        self._at.kafka.append(self._at.names.journal_feed, to_json(record), None)
