@@ -27,6 +27,7 @@ from controller.domain.settings.policy import ControlSettings, SplitSettings
 from controller.domain.state import ClusterState
 from controller.sim.ownership.invariants import check_fold, check_settled
 from controller.testbed.simulated.broker import SimBroker
+from controller.testbed.simulated.checks.refusals import check_commit_refusals
 from controller.testbed.simulated.clients import ClientProcess, topics_of
 from controller.testbed.simulated.controller import SimController
 from controller.testbed.simulated.kafka import Link, SimKafka
@@ -82,7 +83,7 @@ class Deployment:
         self.brokers: list[SimBroker] = []  # all processes that ever ran, the newest last
         self.controllers: list[SimController] = []
         self.unfenced = self.world.random.choice(BROKERS) if self.world.random.random() < CANNOT_FENCE else ""
-        self.witness = Witness(self.world, self.brokers, self.names, self.settings)
+        self.witness = Witness(self.world, self.kafka, self.brokers, self.names, self.settings)
         self.trace: list[str] | None = None  # a list: note there what happens
         self.supervised = True
         self.calm = False  # after the last fault
@@ -232,7 +233,8 @@ class Deployment:
     def end_faults(self) -> None:
         """Mend everything; what has ended is started again by the supervisor."""
         now_ms, self.calm = self.world.now_ms, True
-        self.kafka.down_until_ms = self.store.down_until_ms = now_ms
+        self.kafka.down_until_ms = min(self.kafka.down_until_ms, now_ms)
+        self.store.down_until_ms = now_ms
         self.kafka.slow = self.store.slow = self.network.slow = 1.0
         self.kafka.lost_feed = self.store.spoilt = 0.0
         for link in self.links():
@@ -278,6 +280,9 @@ class Deployment:
         for one in self.living():
             check_fold(one.agent.watcher.state, self.store.journal[one.agent.watcher.state.seq :], self.store.state)
         self._check_commands()
+        self._check_processes()
+        check_commit_refusals(self.store, self.witness.note)
+        self.witness.check()
         return took_ms
 
     def _drain(self) -> None:
@@ -316,6 +321,11 @@ class Deployment:
             return False
         alive = self.clients is not None and self.clients.alive and self.controller() is not None
         return alive and all(self.living(broker) for broker in BROKERS)
+
+    def _check_processes(self) -> None:
+        for broker in BROKERS:
+            if len(self.living(broker)) != 1:
+                raise InvariantBroken(f"{broker} has {len(self.living(broker))} processes that live")
 
     def _check_commands(self) -> None:
         outcomes = Counter(entry.command_id for entry in self.store.journal if entry.kind in OUTCOMES)

@@ -8,6 +8,7 @@ that sends but fetches nothing.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,12 +52,25 @@ class SimKafka:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.down_until_ms = 0.0
+        self.down_since_ms = self.down_until_ms = 0.0
         self.slow = 1.0  # multiplies delays
         self.counts: dict[str, int] = defaultdict(int)
         self.lost_feed = 0.0  # the part of the feed's records that a reader never gets
         self._log: dict[tuple[str, int], list[Row]] = defaultdict(list)
         self._readers: list[SimReader] = []
+
+    def stop(self, ms: float) -> None:
+        """It is away for so long, or for longer if it is away already."""
+        now_ms = self.world.now_ms
+        if now_ms >= self.down_until_ms:
+            self.down_since_ms = now_ms
+        self.down_until_ms = now_ms + ms
+
+    def since_outage_ms(self, of_at_least_ms: float) -> float:
+        """How long ago the newest outage ended; infinite if it was shorter than that, or goes on."""
+        if self.down_until_ms - self.down_since_ms < of_at_least_ms or self.world.now_ms < self.down_until_ms:
+            return math.inf
+        return self.world.now_ms - self.down_until_ms
 
     def reaches(self, link: Link) -> bool:
         """Whether the machine can send now."""

@@ -92,6 +92,7 @@ class SimMessageStore:
             check_stored(topic.name, topic.records(), fences, found)
         if found.texts:
             raise InvariantBroken(f"store: {found.texts[0]}")
+        self._fences.check_in_force(self.engine)
 
     def acknowledged(self, topic: str) -> Cursor:
         """What is acknowledged of the clients' subscription to a topic, in the store."""

@@ -263,7 +263,7 @@ class Nemesis:
 
     def _stop_kafka(self) -> str:
         ms = self._dice.choice(LONG_MS)
-        self._at.kafka.down_until_ms = self._at.world.now_ms + ms
+        self._at.kafka.stop(ms)
         return f"for {ms} ms"
 
     def _slow_kafka(self) -> str:

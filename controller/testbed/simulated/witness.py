@@ -2,8 +2,8 @@
 
 - I1, strictly: at most one server a hash, also where only a fence keeps two apart that the journal did not order.
 - A bundle is granted only when nobody else serves any of it, unless the journal has ordered a fence in between.
-- The controller ends a session for its lease only when that lease has expired for the agent, too, and never while the
-  mass-failure breaker keeps leases alive.
+- The controller ends a session for its lease only when that lease has expired for the agent, too, never while the
+  mass-failure breaker keeps leases alive, and only a lease after an outage of Kafka in which nobody could be heard.
 - Without a valid lease an agent begins to serve nothing and publishes nothing; it begins no session and leaves none
   while it still serves something. Its broker opens nothing for clients, and delivers and acknowledges nothing.
 - After every commit: I2, I3, and that only the living are granted anything. A snapshot is the state it was made of.
@@ -39,8 +39,10 @@ from controller.testbed.simulated.checks.agents import Agents
 from controller.testbed.simulated.checks.answers import Answers
 from controller.testbed.simulated.checks.breaker import Breaker
 from controller.testbed.simulated.checks.refusals import check_refusals
+from controller.testbed.simulated.kafka import SimKafka
 from controller.testbed.simulated.world import World
 
+CLOCK_LEAST = 0.9  # of the true time, by any clock
 REFUSALS = 0.1  # of the commits: what they must not be is tried as well
 WITH_A_LEASE = ("opened", "sent", "deliver", "acked")  # what a broker tells clients
 
@@ -49,11 +51,12 @@ class Witness:
     """Of one run. `brokers`: every process that ever ran."""
 
     def __init__(
-        self, world: World, brokers: Sequence[SimBroker], names: TopicNames, settings: ControlSettings
+        self, world: World, kafka: SimKafka, brokers: Sequence[SimBroker], names: TopicNames, settings: ControlSettings
     ) -> None:
         self.ordered: list[tuple[Bundle, int]] = []  # fences that the journal has ordered
         self._world, self._brokers, self._names = world, brokers, names
         self._breach = ""
+        self._kafka, self._lease_ms = kafka, settings.lease_ms
         self._answers = Answers(self.note)
         self._breaker = Breaker(settings, self.note, self._lives)
         self.agents = Agents(world, settings, self.note)
@@ -143,6 +146,8 @@ class Witness:
     def _check_lease(self, session: Session, frozen: bool) -> None:
         if frozen:
             self.note(f"the controller ends {session} for its lease although the breaker has tripped")
+        if self._kafka.since_outage_ms(self._lease_ms / CLOCK_LEAST) < self._lease_ms * CLOCK_LEAST:
+            self.note(f"the controller ends {session} for its lease, and Kafka was away for longer until just now")
         for one in self._brokers:
             sessions = one.agent.sessions
             if one.alive and sessions and sessions.current == session and sessions.lease_remaining_ms() > 0:

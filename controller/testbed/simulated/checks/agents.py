@@ -32,6 +32,8 @@ class Agents:
         self._registered: set[str] = set()
         self._left: set[str] = set()  # sessions that have said goodbye
         self._behind: dict[SimBroker, tuple[int, float]] = {}  # applied seq, and since when it stays behind
+        self._acted_ms: dict[SimBroker, float] = {}  # when a session was last seen to live
+        self._begun: dict[SimBroker, int] = {}  # the newest session that has sent a heartbeat
         self._since: dict[SimBroker, tuple[int, float]] = {}  # session, and since when it is seen to live
         self.boundaries: dict[str, int] = {}  # command of an operator -> the boundary that it names
 
@@ -45,7 +47,10 @@ class Agents:
         if record.get("kind") == "goodbye":
             self._left.add(session)
             self._judge_goodbye(one, session)
+        if "kind" not in record and sessions.current.number > 1:
+            self._judge_beginning(one, sessions.current)
         if sessions.may_act():
+            self._acted_ms[one] = self._world.now_ms
             self._judge_hearing(one)
         else:
             self._behind.pop(one, None)
@@ -81,6 +86,15 @@ class Agents:
         named = [str(r.bundle) for r in records if r.names(sessions.current) and r.state is not State.RETIRED]
         if in_time and named:
             self._breach(f"{session} leaves although it has time, and the journal names it for {named}")
+
+    def _judge_beginning(self, one: SimBroker, session: Session) -> None:
+        """After a goodbye because of the journal, the next session waits until that is followed again."""
+        before = session._replace(number=session.number - 1)
+        if self._begun.get(one) == session.number:
+            return
+        self._begun[one] = session.number
+        if str(before) in self._left and one.heard_ms <= self._acted_ms.get(one, 0.0):
+            self._breach(f"{session} begins, and {one.broker} still fetches nothing")
 
     def _judge_hearing(self, one: SimBroker) -> None:
         now_ms, lease_ms, watcher = self._world.now_ms, self._settings.lease_ms * CLOCK, one.agent.watcher

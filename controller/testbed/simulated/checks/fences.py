@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from controller.brokers.reference.store.cursor import Cursor
@@ -14,7 +15,10 @@ from controller.brokers.reference.store.engine import StoreEngine
 from controller.brokers.reference.store.fences import exclusive_end
 from controller.brokers.reference.store.messages import Message
 from controller.brokers.reference.store.topic import Stored
-from controller.domain.ids import Bundle, namespace_of, topic_hash
+from controller.domain.errors import Fenced
+from controller.domain.ids import RING_END, Bundle, namespace_of, topic_hash
+
+STRANGER = "stranger"
 
 
 class ConfirmedFences:
@@ -29,18 +33,48 @@ class ConfirmedFences:
         place = bundle.namespace, bundle.lower, exclusive_end(bundle.upper)
         self._confirmed[place] = max(self._confirmed.get(place, (-1, "")), (epoch, owner))
 
+    def check_in_force(self, engine: StoreEngine) -> None:
+        """The engine knows the fences that were confirmed, and takes nothing that they exclude."""
+        in_force = engine.fences()
+        for namespace, lower, upper in list(self._confirmed):
+            wanted = self._over(namespace, lower)
+            found = [(f.epoch, f.owner) for f in in_force if f.namespace == namespace and f.lower <= lower < f.upper]
+            if found != [wanted]:
+                self._breach(f"the store has the fences {found} over 0x{lower:08x}, and has confirmed {wanted}")
+            self._check_refusals(engine, Bundle(namespace, lower, min(upper, RING_END)), *wanted)
+
+    def _check_refusals(self, engine: StoreEngine, bundle: Bundle, epoch: int, owner: str) -> None:
+        """Nobody else may have the epoch in force, and the epochs before it are over."""
+        attempts: list[tuple[str, Callable[[], object]]] = [
+            ("acquires the epoch in force", lambda: engine.acquire(bundle, epoch, STRANGER)),
+        ]
+        for topic in engine.topics(bundle):
+            attempts += [
+                ("appends", partial(engine.append, topic, epoch, STRANGER, [])),
+                ("acknowledges", partial(engine.acknowledge, topic, STRANGER, epoch - 1, owner, [], 0)),
+            ]
+        for what, attempt in attempts:
+            try:
+                attempt()
+            except Fenced:
+                continue
+            self._breach(f"somebody else {what} in {bundle} at epoch {epoch}")
+
     def judge(self, what: str, topic: str, epoch: int, owner: str) -> None:
         """The store has taken this for a topic."""
         namespace, hash_ = namespace_of(topic), topic_hash(topic)
-        over = [
+        in_force = self._over(namespace, hash_)
+        if in_force != (epoch, owner):
+            self._breach(f"the store takes {what} of {topic} by {owner} at epoch {epoch}, under {in_force}")
+
+    def _over(self, namespace: str, hash_: int) -> tuple[int, str]:
+        """Epoch and owner of the newest fence over a hash."""
+        over = (
             fence
             for (its, lower, upper), fence in self._confirmed.items()
             if its == namespace and lower <= hash_ < upper
-        ]
-        if max(over, default=(-1, "")) != (epoch, owner):
-            self._breach(
-                f"the store takes {what} of {topic} by {owner} at epoch {epoch}, under {max(over, default=())}"
-            )
+        )
+        return max(over, default=(-1, ""))
 
 
 def open_engine(

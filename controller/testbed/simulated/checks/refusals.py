@@ -5,12 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from random import Random
+from types import SimpleNamespace
+from typing import cast
 
 from controller.domain.apply import apply_in_place
 from controller.domain.entries import Entry, Kind
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, ForeignCommit, InvariantBroken, OutcomeUnknown
 from controller.domain.ids import Session
 from controller.domain.state import ClusterState
+from controller.testbed.simulated.tables import SimJournal, SimStore, Version
+from controller.testbed.simulated.world import Actor, World
 
 NOBODY = "never"  # the nonce of a process that never was
 
@@ -27,6 +32,26 @@ def check_refusals(entries: Sequence[Entry], before: ClusterState, breach: Calla
         for what, spoilt in (("its own seq again", entries[-1]), ("a gap", _at(entries[-1], state.seq + 2))):
             if _takes(state, spoilt):
                 breach(f"the journal takes entry {entries[-1].seq} with {what}")
+
+
+def check_commit_refusals(store: SimStore, breach: Callable[[str], None]) -> None:
+    """Tell `breach` of entries that a journal's writer would commit though they do not continue it."""
+    last = store.journal[-1]
+    beyond, beyond_that = replace(last, seq=last.seq + 1), replace(last, seq=last.seq + 3)
+    for what, entries in (
+        ("a gap", [beyond, beyond_that]),
+        ("an entry of an old state", [replace(last, instance=NOBODY)]),
+    ):
+        scratch = SimStore(World(store.world.seed))
+        scratch.journal, scratch.versions = store.journal[-1:], [Version(last.instance, last.batch, (last,))]
+        writer = SimJournal(scratch, cast(Actor, SimpleNamespace(sleep=lambda ms: None)), Random(0))
+        try:
+            writer.commit(entries, NOBODY, 0)
+            breach(f"the journal's writer commits {what}")
+        except (ForeignCommit, InvariantBroken):
+            continue
+        except OutcomeUnknown:  # it tried
+            breach(f"the journal's writer would commit {what}")
 
 
 def _spoil(entry: Entry, state: ClusterState) -> Iterator[tuple[str, Entry]]:

@@ -18,9 +18,10 @@ from controller.bus.producer import to_json
 from controller.domain.entries import Entry, Kind, ownership_fields
 from controller.domain.ids import Session
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
-from controller.testbed.simulated.deployment import Deployment
+from controller.testbed.simulated.deployment import BROKERS, Deployment
 
 LATE = 4  # records that come once more
+ANSWERED_MS = (200, 300, 450, 700, 1_100)  # after a move was ordered
 BEYOND = 1_000  # entries ahead of the journal
 OF_NOBODY, ANOTHER_JOURNAL = "controller-of-nobody", "another"
 ASKED = {
@@ -54,15 +55,22 @@ class FalseRecords:
         return f"of {len(rows)}"
 
     def _answer_for_others(self) -> str | None:
-        """Brokers that are no party to a bundle in flight say what the journal waits for."""
-        state, said = self._at.store.state, []
+        """A bundle moves, and brokers that are no party to it say what the journal waits for."""
+        if not self._at.bundles():
+            return None
+        dice = self._dice()
+        bundle, to = dice.choice(self._at.bundles()), dice.choice(BROKERS)
+        self._at.command("unload_bundle", bundle=str(bundle), to=to)
+        for after_ms in ANSWERED_MS:
+            self._at.world.after(after_ms, lambda: self._answer_all(dice))
+        return f"while {bundle} moves to {to}"
+
+    def _answer_all(self, dice: Random) -> None:
+        state = self._at.store.state
         for record in state.bundles.values():
             others = [session for session in state.sessions if not record.names(session)]
             if record.state in IN_FLIGHT and others:
-                kind = self._dice().choice(ASKED[record.state])
-                self._say(self._dice().choice(others), kind, record)
-                said.append(f"{kind} of {record.bundle}")
-        return ", ".join(said) or None
+                self._say(dice.choice(others), dice.choice(ASKED[record.state]), record)
 
     def _say(self, session: Session, kind: str, record: Ownership) -> None:
         answer = Answer(kind, record.bundle, record.epoch)

@@ -9,7 +9,8 @@ from controller.testbed.simulated.deployment import Deployment
 from controller.testbed.simulated.virtual_loop import VirtualLoop
 
 STOPS_MS = (500, 2_000, 5_000, 12_000)  # around the 10 s after which a broker gives the store up
-HELD_AFTER_MS, HELD_MS = 3_000, 20_000  # shortly before the lease ends, and until its successors have served a while
+CUT_MS, HELD_AFTER_MS = 20_000, 3_000  # the lease ends in between
+HELD_MS = (6_000, 9_000, 14_000)  # until others have the bundles
 GONE_MS = (100, 1_000, 4_000)
 
 
@@ -27,7 +28,7 @@ class MessageFaults:
             "network slow": (2, self._slow_down),
             "clients killed": (2, self._kill_clients),
             "clients paused": (1, self._pause_clients),
-            "requests outlive their lease": (2, self._hold_requests),
+            "requests outlive their lease": (4, self._hold_requests),
         }
 
     def _stop_store(self, dice: Random) -> str:
@@ -63,9 +64,14 @@ class MessageFaults:
         living = self._at.living()
         if not living:
             return None
-        one, ms = dice.choice(living), HELD_MS
-        one.link.cut_until_ms = self._at.world.now_ms + ms
-        self._at.world.after(HELD_AFTER_MS, lambda: self._at.calm or self._at.network.hang(one.loop, ms))
+        one, ms, at = dice.choice(living), dice.choice(HELD_MS), self._at
+
+        def hold() -> None:
+            if not at.calm:
+                at.network.hang(one.loop, ms, at.segments.loop)
+
+        one.link.cut_until_ms = at.world.now_ms + CUT_MS
+        at.world.after(HELD_AFTER_MS, hold)
         return f"of {one.broker} for {ms} ms"
 
     def _slow_down(self, dice: Random) -> str:
