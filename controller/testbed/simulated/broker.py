@@ -29,6 +29,7 @@ from controller.testbed.simulated.virtual_loop import VirtualLoop
 from controller.testbed.simulated.world import delay_ms
 
 LOOKUP = "/lookup"
+ROUNDING_MS = 2  # clocks count whole milliseconds
 FAILED = 1  # exit code of a process that could not reach Kafka or the store at its start
 
 
@@ -52,6 +53,7 @@ class SimBroker:
         self.sessions_begun = 1  # the highest number of a session that it has sent a heartbeat of
         self._world, self._kafka, self._network = world, kafka, network
         self._rate, self._on_end = clock_rate, on_end
+        self._heartbeats, self._lease_ms = names.of_broker(broker).heartbeats, options.lease_ms
         self._readers: list[SimReader] = []
         self.producers = [SimProducer(kafka, self.link, self._runs) for _ in range(2)]
         self.loop = VirtualLoop(
@@ -119,7 +121,12 @@ class SimBroker:
         sessions, now_ms = self.agent.sessions, self.boot_ms()
         if sessions is None or not sessions.registered or sessions.lease.has_expired(now_ms):
             return False
-        return sessions.lease.until_ms > now_ms
+        return sessions.lease.until_ms > now_ms and self._has_beaten()
+
+    def _has_beaten(self) -> bool:
+        """Whether Kafka has a heartbeat that was sent within a lease, whatever the agent believes."""
+        beaten_ms = self.producers[0].appended_ms.get(self._heartbeats, -math.inf)
+        return (self._world.now_ms - beaten_ms) * self._rate <= self._lease_ms + ROUNDING_MS
 
     def boot_ms(self) -> int:
         """CLOCK_BOOTTIME of its machine."""

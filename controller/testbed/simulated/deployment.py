@@ -64,7 +64,7 @@ def draw_settings(world: World, groups: AgentGroups) -> ControlSettings:
         agent_groups=groups,
         guard_min_brokers=dice.choice((3, 4)),
         guard_silent_fraction=dice.choice((0.4, 0.5)),
-        guard_window_ms=dice.choice((15_000, 60_000)),
+        guard_window_ms=dice.choice((10_000, 60_000)),
         split=SplitSettings(namespace_maximum_bundles=dice.choice((5, 6, 128))),
     )
 
@@ -118,7 +118,7 @@ class Deployment:
         """Start a controller; there may be another one."""
         self._serial += 1
         name = f"controller-{self._serial}"
-        rate = 1 + DRIFT * self.world.random.uniform(-1, 1)
+        rate = self._draw_rate()
         found = SimController(
             self.world, self.kafka, self.store, name, self.settings, self.names,
             take_over=take_over, clock_rate=rate,
@@ -130,7 +130,7 @@ class Deployment:
         """Start a process of the broker; there may be another one."""
         self._serial += 1
         options = replace(OPTIONS, take_over=take_over)
-        rate = 1 + DRIFT * self.world.random.uniform(-1, 1)
+        rate = self._draw_rate()
         found = SimBroker(
             self.kafka, self.store, self.network, broker, f"n{self._serial}", options, self.names,
             clock_rate=rate, can_fence=broker != self.unfenced, on_serve=self.witness.begins_to_serve,
@@ -143,6 +143,11 @@ class Deployment:
         self.network.offer(found.loop, lambda: LookupServer(found, self.lookups), LOOKUP_PORTS[broker])
         self.brokers.append(found)
         return found
+
+    def _draw_rate(self) -> float:
+        """Of a machine's clock; often as far off as it may be."""
+        off = self.world.random.uniform(-2, 2)
+        return 1 + DRIFT * min(1.0, max(-1.0, off))
 
     def start_clients(self) -> ClientProcess:
         """Start the clients' process, in place of the one before."""

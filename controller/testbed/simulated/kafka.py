@@ -135,6 +135,7 @@ class SimProducer:
         self._queue: list[tuple[str, bytes, str | None, float, Future[tuple[int, int]]]] = []
         self._busy = False
         self.dead = False
+        self.appended_ms: dict[str, float] = {}  # topic -> when its newest record there was sent
         self.on_send: Callable[[str, Mapping[str, Any]], None] = lambda topic, record: None
 
     def send(
@@ -163,7 +164,7 @@ class SimProducer:
         if not self._queue:
             self._busy = False
             return
-        topic, value, key, _, result = self._queue[0]
+        topic, value, key, sent_ms, result = self._queue[0]
         if self._expired():
             self._queue.pop(0)
             self._kafka.counts["send expired"] += 1
@@ -171,6 +172,7 @@ class SimProducer:
             self._later(0, 1, self._try)
             return
         placed = self._kafka.append(topic, value, key)
+        self.appended_ms[topic] = sent_ms
         if self._link.lost_acks and self._link.dice.random() < self._link.lost_acks:
             self._kafka.counts["acknowledgement lost"] += 1
             world.after(RETRY_MS, self._try)

@@ -205,7 +205,7 @@ class Nemesis:
 
     def _lose_machines(self) -> str:
         """Several brokers are gone for longer than their leases, one after the other: the breaker has to count them."""
-        ms = self._dice.choice((9_000, 14_000, 25_000))
+        ms = self._dice.choice((9_000, 14_000, 45_000))
         lost = self._dice.sample(BROKERS, self._dice.choice((1, 2, 2, 3)))
         for broker in lost:
             self._at.world.after(self._dice.choice((0, 0, 3_000, 8_000)), partial(self._lose_machine, broker, ms))

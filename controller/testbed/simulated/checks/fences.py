@@ -15,7 +15,7 @@ from controller.brokers.reference.store.engine import StoreEngine
 from controller.brokers.reference.store.fences import exclusive_end
 from controller.brokers.reference.store.messages import Message
 from controller.brokers.reference.store.topic import Stored
-from controller.domain.errors import Fenced
+from controller.domain.errors import Fenced, StoreError
 from controller.domain.ids import RING_END, Bundle, namespace_of, topic_hash
 
 STRANGER = "stranger"
@@ -48,7 +48,8 @@ class ConfirmedFences:
         attempts: list[tuple[str, Callable[[], object]]] = [
             ("acquires the epoch in force", lambda: engine.acquire(bundle, epoch, STRANGER)),
         ]
-        for topic in engine.topics(bundle):
+        under_it = [t for t in engine.topics(bundle) if self._over(bundle.namespace, topic_hash(t)) == (epoch, owner)]
+        for topic in under_it:
             attempts += [
                 ("appends", partial(engine.append, topic, epoch, STRANGER, [])),
                 ("acknowledges", partial(engine.acknowledge, topic, STRANGER, epoch - 1, owner, [], 0)),
@@ -58,6 +59,8 @@ class ConfirmedFences:
                 attempt()
             except Fenced:
                 continue
+            except StoreError:  # but not because of the fence
+                pass
             self._breach(f"somebody else {what} in {bundle} at epoch {epoch}")
 
     def judge(self, what: str, topic: str, epoch: int, owner: str) -> None:

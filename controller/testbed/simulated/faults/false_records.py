@@ -7,8 +7,10 @@ controller that was replaced, or one of another journal, may go on sending.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -18,10 +20,12 @@ from controller.bus.producer import to_json
 from controller.domain.entries import Entry, Kind, ownership_fields
 from controller.domain.ids import Session
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
+from controller.service.records import Row
 from controller.testbed.simulated.deployment import BROKERS, Deployment
 
 LATE = 4  # records that come once more
 ANSWERED_MS = (200, 300, 450, 700, 1_100)  # after a move was ordered
+SLOW_MS, SPLITS = 1_000.0, 0.3
 BEYOND = 1_000  # entries ahead of the journal
 OF_NOBODY, ANOTHER_JOURNAL = "controller-of-nobody", "another"
 ASKED = {
@@ -45,14 +49,25 @@ class FalseRecords:
         }
 
     def _repeat(self) -> str | None:
-        """Some of the agents' events come once more."""
-        kafka, topics = self._at.kafka, self._at.names.all_broker_events
-        rows = [row for topic in topics for row in kafka.records(topic)]
+        """A bundle goes back to a broker that had it, whose answers of that time come once more; others at random."""
+        rows = [row for topic in self._at.names.all_broker_events for row in self._at.kafka.records(topic)]
         if not rows:
             return None
-        for row in self._dice().sample(rows, min(LATE, len(rows))):
-            kafka.append(row.topic, row.value or b"", row.key)
-        return f"of {len(rows)}"
+        dice = self._dice()
+        self._append_again(dice.sample(rows, min(LATE, len(rows))))
+        said = [(row, event) for row in rows if (event := json.loads(row.value or b"")).get("kind") == "serving"]
+        if not said:
+            return f"{LATE} of {len(rows)}"
+        _, then = dice.choice(said)
+        self._at.command("unload_bundle", bundle=then["bundle"], to=then["broker"])
+        theirs = [row for row in rows if _is_about(row, then)]
+        for after_ms in ANSWERED_MS:
+            self._at.world.after(after_ms, partial(self._append_again, theirs))
+        return f"{len(theirs)} of {then['broker']} about {then['bundle']}"
+
+    def _append_again(self, rows: Iterable[Row]) -> None:
+        for row in rows:
+            self._at.kafka.append(row.topic, row.value or b"", row.key)
 
     def _answer_for_others(self) -> str | None:
         """A bundle moves, and brokers that are no party to it say what the journal waits for."""
@@ -60,7 +75,14 @@ class FalseRecords:
             return None
         dice = self._dice()
         bundle, to = dice.choice(self._at.bundles()), dice.choice(BROKERS)
-        self._at.command("unload_bundle", bundle=str(bundle), to=to)
+        if dice.random() < SPLITS:
+            self._at.command("split_bundle", bundle=str(bundle))
+        else:
+            self._at.command("unload_bundle", bundle=str(bundle), to=to)
+        for one in self._at.living():
+            if bundle in one.runtime.serving():
+                one.runtime.slow_ms = SLOW_MS  # so that there is time for others to speak
+                self._at.world.after(2 * SLOW_MS, partial(setattr, one.runtime, "slow_ms", 0.0))
         for after_ms in ANSWERED_MS:
             self._at.world.after(after_ms, lambda: self._answer_all(dice))
         return f"while {bundle} moves to {to}"
@@ -109,3 +131,9 @@ class FalseRecords:
         said: Mapping[str, Any] = {"entries": [entry.to_row() for entry in entries]} if entries else {"seq": seq}
         record = {"v": 1, "instance": instance, "journal_id": journal_id, **said}
         self._at.kafka.append(self._at.names.journal_feed, to_json(record), None)
+
+
+def _is_about(row: Row, then: Mapping[str, Any]) -> bool:
+    """Whether a record is of the session that said this, and about the same bundle."""
+    event = json.loads(row.value or b"")
+    return all(event.get(name) == then[name] for name in ("broker", "incarnation", "nonce", "session", "bundle"))
