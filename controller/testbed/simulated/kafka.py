@@ -66,9 +66,11 @@ class SimKafka:
             self.down_since_ms = now_ms
         self.down_until_ms = now_ms + ms
 
-    def since_outage_ms(self, of_at_least_ms: float) -> float:
-        """How long ago the newest outage ended; infinite if it was shorter than that, or goes on."""
-        if self.down_until_ms - self.down_since_ms < of_at_least_ms or self.world.now_ms < self.down_until_ms:
+    def since_outage_ms(self, of_at_least_ms: float, for_one_since_ms: float) -> float:
+        """How long ago the newest outage ended, for a process that began then; infinite if it was shorter than that for
+        this process, or goes on."""
+        began_ms = max(self.down_since_ms, for_one_since_ms)
+        if self.down_until_ms - began_ms < of_at_least_ms or self.world.now_ms < self.down_until_ms:
             return math.inf
         return self.world.now_ms - self.down_until_ms
 

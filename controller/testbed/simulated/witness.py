@@ -57,6 +57,7 @@ class Witness:
         self._world, self._brokers, self._names = world, brokers, names
         self._breach = ""
         self._kafka, self._lease_ms = kafka, settings.lease_ms
+        self._controllers: dict[str, float] = {}  # when each began
         self._answers = Answers(self.note)
         self._breaker = Breaker(settings, self.note, self._lives)
         self.agents = Agents(world, settings, self.note)
@@ -120,10 +121,12 @@ class Witness:
         if self._dice.random() < REFUSALS:
             check_refusals(entries, before, self.note)
         for entry in entries:
-            if entry.kind is Kind.GUARD:
+            if entry.kind is Kind.CONTROLLER_STARTED:
+                self._controllers[entry.instance] = self._world.now_ms
+            elif entry.kind is Kind.GUARD:
                 frozen = bool(entry.data.get("frozen"))
             elif entry.kind is Kind.SESSION_ENDED and entry.reason == "lease" and entry.session:
-                self._check_lease(Session.parse(entry.session), frozen)
+                self._check_lease(Session.parse(entry.session), frozen, entry.instance)
             elif entry.kind is Kind.OWNERSHIP and entry.state == State.ASSIGNING.value and entry.bundle:
                 self._check_grant(Bundle.parse(entry.bundle), entry.epoch or 0, entry.to)
         if any(entry.kind is not Kind.OFFSETS for entry in entries):
@@ -143,10 +146,11 @@ class Witness:
             for one in self._brokers
         )  # fmt: skip
 
-    def _check_lease(self, session: Session, frozen: bool) -> None:
+    def _check_lease(self, session: Session, frozen: bool, instance: str) -> None:
         if frozen:
             self.note(f"the controller ends {session} for its lease although the breaker has tripped")
-        if self._kafka.since_outage_ms(self._lease_ms / CLOCK_LEAST) < self._lease_ms * CLOCK_LEAST:
+        began_ms = self._controllers.get(instance, 0.0)
+        if self._kafka.since_outage_ms(self._lease_ms / CLOCK_LEAST, began_ms) < self._lease_ms * CLOCK_LEAST:
             self.note(f"the controller ends {session} for its lease, and Kafka was away for longer until just now")
         for one in self._brokers:
             sessions = one.agent.sessions
