@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from controller.agent.directory import Found, UnknownNamespace, find
 from controller.agent.metrics import AgentMetrics
+from controller.agent.signal import Signal
 from controller.domain.errors import BadRecord
 from controller.domain.ids import Bundle
 from controller.domain.state import ClusterState
@@ -30,19 +31,15 @@ class Changes:
     """Wakes the tasks that wait for the view to change. One event loop."""
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
+        self._signal = Signal()
 
     def notify(self) -> None:
         """The view has changed."""
-        self._event.set()
-        self._event = asyncio.Event()
+        self._signal.wake()
 
     async def wait(self, timeout_s: float) -> None:
         """Wait for the next change, at most `timeout_s`."""
-        try:
-            await asyncio.wait_for(self._event.wait(), max(timeout_s, 0.0))
-        except asyncio.TimeoutError:
-            return
+        await self._signal.wait(timeout_s)
 
 
 class LookupService:

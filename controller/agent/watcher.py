@@ -22,6 +22,7 @@ from controller.agent.connections import Journal, Read, Reader
 from controller.agent.feed import Feed, read_feed
 from controller.agent.feed_health import FeedHealth
 from controller.agent.metrics import AgentMetrics
+from controller.agent.signal import Signal
 from controller.domain.apply import apply_in_place
 from controller.domain.entries import Entry
 from controller.domain.errors import BadRecord, InvariantBroken
@@ -78,7 +79,7 @@ class Watcher:
         self._contradicted = False  # by the feed: the table must be loaded again
         self._fed: list[Entry] = []  # applied from the feed, not yet known to the follower
         self._fed_ms = 0
-        self._gap = asyncio.Event()
+        self._gap = Signal()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._table = ThreadPoolExecutor(1, thread_name_prefix="journal-table")
         self.heard_journal_id = ""  # of the newest feed record that was not ignored
@@ -98,11 +99,8 @@ class Watcher:
         """Read the table on a gap, and every `poll_ms` while the feed is silent. Runs until cancelled."""
         in_vain = 0
         while True:
-            try:
-                await asyncio.wait_for(self._gap.wait(), self._poll_ms / 1000)
-            except asyncio.TimeoutError:
-                if self._boot_ms() - self._fed_ms < self._poll_ms:
-                    continue
+            if not await self._gap.wait(self._poll_ms / 1000) and self._boot_ms() - self._fed_ms < self._poll_ms:
+                continue
             self._gap.clear()
             if self._contradicted:
                 await self._reload()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType
@@ -45,38 +46,41 @@ class TopicNames:
     prefix: str = ""
     groups: AgentGroups = NO_GROUPS
 
-    @property
+    @cached_property
     def load_reports(self) -> str:
         return f"{self.prefix}load-reports"
 
-    @property
+    @cached_property
     def heartbeats(self) -> str:
         return f"{self.prefix}heartbeats"
 
-    @property
+    @cached_property
     def broker_events(self) -> str:
         return f"{self.prefix}broker-events"
 
-    @property
+    @cached_property
     def assign_requests(self) -> str:
         return f"{self.prefix}assign-requests"
 
-    @property
+    @cached_property
     def commands(self) -> str:
         return f"{self.prefix}commands"
 
-    @property
+    @cached_property
     def journal_feed(self) -> str:
         return f"{self.prefix}journal-feed"
 
-    @property
+    @cached_property
     def owner(self) -> str:
         return f"{self.prefix}owner"
 
     def of_group(self, group: str) -> AgentTopics:
         """The topics in which the agents of a group speak."""
-        plain = AgentTopics(self.load_reports, self.heartbeats, self.broker_events)
-        return AgentTopics(*(f"{name}.{group}" for name in plain)) if group else plain
+        return AgentTopics(*(f"{name}.{group}" for name in self._plain)) if group else self._plain
+
+    @cached_property
+    def _plain(self) -> AgentTopics:
+        return AgentTopics(self.load_reports, self.heartbeats, self.broker_events)
 
     def of_broker(self, broker: str) -> AgentTopics:
         """The topics in which the agent of a broker speaks."""
@@ -86,22 +90,22 @@ class TopicNames:
         """Whether what this topic says of a broker counts: it is a topic of the broker's own group."""
         return not self.groups.members or topic in self.of_broker(broker)
 
-    @property
+    @cached_property
     def all_load_reports(self) -> tuple[str, ...]:
         """Of all groups."""
         return tuple(self.of_group(group).load_reports for group in self.groups.all)
 
-    @property
+    @cached_property
     def all_heartbeats(self) -> tuple[str, ...]:
         """Of all groups."""
         return tuple(self.of_group(group).heartbeats for group in self.groups.all)
 
-    @property
+    @cached_property
     def all_broker_events(self) -> tuple[str, ...]:
         """Of all groups."""
         return tuple(self.of_group(group).broker_events for group in self.groups.all)
 
-    @property
+    @cached_property
     def control(self) -> tuple[str, ...]:
         """The topics that the control query reads."""
         return (*self.all_heartbeats, *self.all_broker_events, self.assign_requests, self.commands)

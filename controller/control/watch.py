@@ -55,6 +55,7 @@ class Watch:
         """The memory of a starting controller: every live session counts as heard just now."""
         watch = cls(heard=dict.fromkeys(state.sessions, now_ms))
         watch.listening_until_ms = now_ms + settings.lease_ms + settings.margin_ms
+        watch.judged_ms = now_ms  # Kafka may be away from the start on, when nobody can be heard
         watch.frozen_since_ms = now_ms if state.frozen else None
         watch.expired = [(now_ms, broker) for broker in state.silent if state.session_of(broker) is None]
         for record in state.bundles.values():

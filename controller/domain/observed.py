@@ -167,8 +167,8 @@ class ObservedCluster:
 
     def copy(self) -> ObservedCluster:
         """A copy to apply entries to: containers are copied, values are shared."""
-        result = ObservedCluster()
-        for name in self.__dataclass_fields__:
+        result = object.__new__(ObservedCluster)
+        for name in self.__slots__:
             value = getattr(self, name)
             setattr(result, name, value.copy() if isinstance(value, dict) else value)
         return result

@@ -66,6 +66,9 @@ class Broker:
         return bool(self.info.get("can_fence", True))
 
 
+_COPIED = (dict, Holdings, ObservedCluster)
+
+
 @dataclass(slots=True)
 class ClusterState:
     """The state after the journal's entries up to `seq`."""
@@ -104,10 +107,10 @@ class ClusterState:
 
     def copy(self) -> ClusterState:
         """A copy to apply entries to: containers are copied, values are shared."""
-        result = ClusterState()
-        for name in self.__dataclass_fields__:
+        result = object.__new__(ClusterState)
+        for name in self.__slots__:
             value = getattr(self, name)
-            setattr(result, name, value.copy() if isinstance(value, dict | Holdings | ObservedCluster) else value)
+            setattr(result, name, value.copy() if isinstance(value, _COPIED) else value)
         return result
 
     def put(self, record: Ownership) -> None:

@@ -124,12 +124,14 @@ class OpenTopic:
             self._services.failed(self, error)
             return
         header, _ = done.result()
-        offsets, duplicates = header["offsets"], set(header["duplicates"])
-        fresh = [(o, m) for i, (o, m) in enumerate(zip(offsets, messages, strict=True)) if i not in duplicates]
+        offsets = header["offsets"]
+        # New is what this broker has not heard of: the store may have had it, if the answer was lost with a connection.
+        fresh = [(o, m) for o, m in zip(offsets, messages, strict=True) if o >= self.next_offset]
+        last = self.last_sequences.get(producer.name, -1)
+        self.last_sequences[producer.name] = max(last, messages[-1].sequence)
         if fresh:
             self.next_offset = fresh[-1][0] + 1
             self.bytes += size
-            self.last_sequences[producer.name] = fresh[-1][1].sequence
             self._remember(fresh)
         if producer.open and self._services.may_serve():
             producer.connection.send(

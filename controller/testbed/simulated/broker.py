@@ -7,6 +7,7 @@ whatever the agent believes.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from controller.testbed.simulated.virtual_loop import VirtualLoop
 from controller.testbed.simulated.world import delay_ms
 
 LOOKUP = "/lookup"
+ROUNDING_MS = 2  # clocks count whole milliseconds
 FAILED = 1  # exit code of a process that could not reach Kafka or the store at its start
 
 
@@ -45,9 +47,13 @@ class SimBroker:
         self.alive = True
         self.table_cut_until_ms = 0.0
         self.wall_step_ms = 0.0
+        self.heard_ms = world.now_ms  # when records were last fetched
+        self.asked_to_leave_ms = math.inf
+        self.leave_timeout_ms = options.leave_timeout_ms
         self.sessions_begun = 1  # the highest number of a session that it has sent a heartbeat of
         self._world, self._kafka, self._network = world, kafka, network
         self._rate, self._on_end = clock_rate, on_end
+        self._heartbeats, self._lease_ms = names.of_broker(broker).heartbeats, options.lease_ms
         self._readers: list[SimReader] = []
         self.producers = [SimProducer(kafka, self.link, self._runs) for _ in range(2)]
         self.loop = VirtualLoop(
@@ -81,6 +87,7 @@ class SimBroker:
     def leave(self) -> None:
         """SIGTERM."""
         if self._runs():
+            self.asked_to_leave_ms = min(self.asked_to_leave_ms, self._world.now_ms)
             self.loop.call_soon_threadsafe(self.agent.leave)
 
     def kill(self) -> None:
@@ -114,7 +121,12 @@ class SimBroker:
         sessions, now_ms = self.agent.sessions, self.boot_ms()
         if sessions is None or not sessions.registered or sessions.lease.has_expired(now_ms):
             return False
-        return sessions.lease.until_ms > now_ms
+        return sessions.lease.until_ms > now_ms and self._has_beaten()
+
+    def _has_beaten(self) -> bool:
+        """Whether Kafka has a heartbeat that was sent within a lease, whatever the agent believes."""
+        beaten_ms = self.producers[0].appended_ms.get(self._heartbeats, -math.inf)
+        return (self._world.now_ms - beaten_ms) * self._rate <= self._lease_ms + ROUNDING_MS
 
     def boot_ms(self) -> int:
         """CLOCK_BOOTTIME of its machine."""
@@ -132,7 +144,11 @@ class SimBroker:
     def _open_reader(
         self, topics: list[str], take: Callable[[Sequence[Any]], None], on_failure: Callable[[Exception], object]
     ) -> SimReader:
-        reader = self._kafka.reader(self.link, topics, take)
+        def hear(records: Sequence[Any]) -> None:
+            self.heard_ms = self._world.now_ms
+            take(records)
+
+        reader = self._kafka.reader(self.link, topics, hear)
         reader.runs = self._runs
         self._readers.append(reader)
         return reader

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry
@@ -135,11 +136,13 @@ class SimController:
         position, topics = self._beginning(state), self._names.control
         feed.publish(entries)
         feed.begin(self._world, state.seq, self)
-        for batch_id in range(1_000_000):
+        batch_ids = count()
+        while True:
             actor.wait(partial(self._kafka.reaches, self.link))
             since, until = position, self._kafka.ends(topics)
-            self.loop.process(partial(self._collect, actor, since, until), batch_id)
-            position = until
+            if until != since:  # as in Spark, there is no batch without a record; the controller's own ticks are some
+                self.loop.process(partial(self._collect, actor, since, until), next(batch_ids))
+                position = until
             actor.sleep(delay_ms(self.dice, 50, 300))
 
     def _beginning(self, state: ClusterState) -> Offsets:

@@ -23,10 +23,11 @@ from controller.domain.errors import AnotherController, ForeignCommit, Invariant
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
-from controller.domain.settings.policy import ControlSettings
+from controller.domain.settings.policy import ControlSettings, SplitSettings
 from controller.domain.state import ClusterState
 from controller.sim.ownership.invariants import check_fold, check_settled
 from controller.testbed.simulated.broker import SimBroker
+from controller.testbed.simulated.checks.refusals import check_commit_refusals
 from controller.testbed.simulated.clients import ClientProcess, topics_of
 from controller.testbed.simulated.controller import SimController
 from controller.testbed.simulated.kafka import Link, SimKafka
@@ -55,6 +56,19 @@ OUTCOMES = (Kind.COMMAND_ACCEPTED, Kind.COMMAND_REJECTED)
 EXPECTED = (AnotherController, ForeignCommit, OSError)  # what a controller may end by
 
 
+def draw_settings(world: World, groups: AgentGroups) -> ControlSettings:
+    """The settings of a run, so that it gets to the limits of the mass-failure breaker and of splits."""
+    dice = world.dice("settings")
+    return ControlSettings(
+        lag_limit_entries=LAG_LIMIT,
+        agent_groups=groups,
+        guard_min_brokers=dice.choice((3, 4)),
+        guard_silent_fraction=dice.choice((0.4, 0.5)),
+        guard_window_ms=dice.choice((10_000, 60_000)),
+        split=SplitSettings(namespace_maximum_bundles=dice.choice((5, 6, 128))),
+    )
+
+
 class Deployment:
     """Everything of one run."""
 
@@ -63,15 +77,17 @@ class Deployment:
         self.kafka, self.store = SimKafka(self.world), SimStore(self.world)
         self.network = SimNetwork(self.world)
         self._folder = TemporaryDirectory(prefix="ballast-simulated-", dir=MEMORY if MEMORY.is_dir() else None)
-        self.segments = SimMessageStore(self.network, Path(self._folder.name))
-        self.settings = settings or ControlSettings(lag_limit_entries=LAG_LIMIT, agent_groups=groups)
+        self.segments = SimMessageStore(self.network, Path(self._folder.name), lambda text: self.witness.note(text))
+        self.settings = settings or draw_settings(self.world, groups)
         self.names = TopicNames(groups=self.settings.agent_groups)
         self.brokers: list[SimBroker] = []  # all processes that ever ran, the newest last
         self.controllers: list[SimController] = []
         self.unfenced = self.world.random.choice(BROKERS) if self.world.random.random() < CANNOT_FENCE else ""
-        self.witness = Witness(self.world, self.brokers, self.names)
+        self.witness = Witness(self.world, self.kafka, self.brokers, self.names, self.settings)
         self.trace: list[str] | None = None  # a list: note there what happens
         self.supervised = True
+        self.calm = False  # after the last fault
+        self.down_until_ms: dict[str, float] = {}  # broker -> when its machine is up again
         self._ended_clients: list[ClientProcess] = []
         self._serial = 0
         self._commands: list[str] = []
@@ -102,7 +118,7 @@ class Deployment:
         """Start a controller; there may be another one."""
         self._serial += 1
         name = f"controller-{self._serial}"
-        rate = 1 + DRIFT * self.world.random.uniform(-1, 1)
+        rate = self._draw_rate()
         found = SimController(
             self.world, self.kafka, self.store, name, self.settings, self.names,
             take_over=take_over, clock_rate=rate,
@@ -114,7 +130,7 @@ class Deployment:
         """Start a process of the broker; there may be another one."""
         self._serial += 1
         options = replace(OPTIONS, take_over=take_over)
-        rate = 1 + DRIFT * self.world.random.uniform(-1, 1)
+        rate = self._draw_rate()
         found = SimBroker(
             self.kafka, self.store, self.network, broker, f"n{self._serial}", options, self.names,
             clock_rate=rate, can_fence=broker != self.unfenced, on_serve=self.witness.begins_to_serve,
@@ -127,6 +143,11 @@ class Deployment:
         self.network.offer(found.loop, lambda: LookupServer(found, self.lookups), LOOKUP_PORTS[broker])
         self.brokers.append(found)
         return found
+
+    def _draw_rate(self) -> float:
+        """Of a machine's clock; often as far off as it may be."""
+        off = self.world.random.uniform(-2, 2)
+        return 1 + DRIFT * min(1.0, max(-1.0, off))
 
     def start_clients(self) -> ClientProcess:
         """Start the clients' process, in place of the one before."""
@@ -166,7 +187,8 @@ class Deployment:
             if self.controller() is None:
                 self.start_controller()
             for broker in BROKERS:
-                if not self.living(broker) and self.world.now_ms >= self.kafka.down_until_ms:
+                down_until_ms = max(self.kafka.down_until_ms, self.down_until_ms.get(broker, 0.0))
+                if not self.living(broker) and self.world.now_ms >= down_until_ms:
                     self.start_broker(broker)
 
     def _judge_end(self, broker: str, ending: Ending) -> None:
@@ -176,12 +198,13 @@ class Deployment:
 
     # ------------------------------------------------------------ operators and clients
 
-    def command(self, kind: str, **args: object) -> None:
-        """An operator's command."""
+    def command(self, kind: str, **args: object) -> str:
+        """An operator's command; returns its id."""
         self._serial += 1
         self._commands.append(f"c{self._serial}")
         record = {"v": 1, "id": self._commands[-1], "kind": kind, "args": args, "who": "sim", "why": "sim"}
         self.kafka.append(self.names.commands, json.dumps(record).encode(), None)
+        return self._commands[-1]
 
     def ask_for_owners(self) -> None:
         """Clients look up every bundle; the agents ask for an owner of those without one."""
@@ -214,8 +237,9 @@ class Deployment:
 
     def end_faults(self) -> None:
         """Mend everything; what has ended is started again by the supervisor."""
-        now_ms = self.world.now_ms
-        self.kafka.down_until_ms = self.store.down_until_ms = now_ms
+        now_ms, self.calm = self.world.now_ms, True
+        self.kafka.down_until_ms = min(self.kafka.down_until_ms, now_ms)
+        self.store.down_until_ms = now_ms
         self.kafka.slow = self.store.slow = self.network.slow = 1.0
         self.kafka.lost_feed = self.store.spoilt = 0.0
         for link in self.links():
@@ -227,6 +251,7 @@ class Deployment:
             one.runtime.slow_ms = one.runtime.fails = 0.0
             one.runtime.refusing = False
         self.segments.end_faults()
+        self.down_until_ms.clear()
         if self.clients is not None:
             self.clients.loop.paused_until_ms = now_ms
         for controller in self.controllers:
@@ -260,6 +285,9 @@ class Deployment:
         for one in self.living():
             check_fold(one.agent.watcher.state, self.store.journal[one.agent.watcher.state.seq :], self.store.state)
         self._check_commands()
+        self._check_processes()
+        check_commit_refusals(self.store, self.witness.note)
+        self.witness.check()
         return took_ms
 
     def _drain(self) -> None:
@@ -299,11 +327,21 @@ class Deployment:
         alive = self.clients is not None and self.clients.alive and self.controller() is not None
         return alive and all(self.living(broker) for broker in BROKERS)
 
+    def _check_processes(self) -> None:
+        for broker in BROKERS:
+            if len(self.living(broker)) != 1:
+                raise InvariantBroken(f"{broker} has {len(self.living(broker))} processes that live")
+
     def _check_commands(self) -> None:
         outcomes = Counter(entry.command_id for entry in self.store.journal if entry.kind in OUTCOMES)
         for command in self._commands:
             if outcomes[command] != 1:
                 raise InvariantBroken(f"command {command} had {outcomes[command]} outcomes instead of one")
+
+    def _check_rings(self) -> None:
+        most = self.settings.split.namespace_maximum_bundles
+        if len(self.bundles()) > most:
+            self.witness.note(f"{NAMESPACE} has {len(self.bundles())} bundles, at most {most} are allowed")
 
     def _check_settled(self) -> None:
         state = self.store.state
@@ -319,6 +357,7 @@ class Deployment:
         for entry in entries if self.trace is not None else ():
             self.note(f"    {describe(entry)}")
         self.witness.commits(entries, before, self.store.state)
+        self._check_rings()
         self.lookups.note(self.store.state)
 
 

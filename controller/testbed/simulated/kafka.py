@@ -8,6 +8,7 @@ that sends but fetches nothing.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,12 +52,27 @@ class SimKafka:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.down_until_ms = 0.0
+        self.down_since_ms = self.down_until_ms = 0.0
         self.slow = 1.0  # multiplies delays
         self.counts: dict[str, int] = defaultdict(int)
         self.lost_feed = 0.0  # the part of the feed's records that a reader never gets
         self._log: dict[tuple[str, int], list[Row]] = defaultdict(list)
         self._readers: list[SimReader] = []
+
+    def stop(self, ms: float) -> None:
+        """It is away for so long, or for longer if it is away already."""
+        now_ms = self.world.now_ms
+        if now_ms >= self.down_until_ms:
+            self.down_since_ms = now_ms
+        self.down_until_ms = now_ms + ms
+
+    def since_outage_ms(self, of_at_least_ms: float, for_one_since_ms: float) -> float:
+        """How long ago the newest outage ended, for a process that began then; infinite if it was shorter than that for
+        this process, or goes on."""
+        began_ms = max(self.down_since_ms, for_one_since_ms)
+        if self.down_until_ms - began_ms < of_at_least_ms or self.world.now_ms < self.down_until_ms:
+            return math.inf
+        return self.world.now_ms - self.down_until_ms
 
     def reaches(self, link: Link) -> bool:
         """Whether the machine can send now."""
@@ -77,6 +93,10 @@ class SimKafka:
             if topic in reader.topics:
                 reader.expect(row)
         return partition, row.offset
+
+    def records(self, topic: str) -> list[Row]:
+        """Everything that was ever appended to a topic."""
+        return [row for (name, _), log in self._log.items() if name == topic for row in log]
 
     def ends(self, topics: Sequence[str]) -> dict[str, dict[str, int]]:
         """Topic -> partition -> the offset after the newest record, of partitions that have any."""
@@ -117,6 +137,7 @@ class SimProducer:
         self._queue: list[tuple[str, bytes, str | None, float, Future[tuple[int, int]]]] = []
         self._busy = False
         self.dead = False
+        self.appended_ms: dict[str, float] = {}  # topic -> when its newest record there was sent
         self.on_send: Callable[[str, Mapping[str, Any]], None] = lambda topic, record: None
 
     def send(
@@ -145,7 +166,7 @@ class SimProducer:
         if not self._queue:
             self._busy = False
             return
-        topic, value, key, _, result = self._queue[0]
+        topic, value, key, sent_ms, result = self._queue[0]
         if self._expired():
             self._queue.pop(0)
             self._kafka.counts["send expired"] += 1
@@ -153,6 +174,7 @@ class SimProducer:
             self._later(0, 1, self._try)
             return
         placed = self._kafka.append(topic, value, key)
+        self.appended_ms[topic] = sent_ms
         if self._link.lost_acks and self._link.dice.random() < self._link.lost_acks:
             self._kafka.counts["acknowledgement lost"] += 1
             world.after(RETRY_MS, self._try)

@@ -10,14 +10,14 @@ string and an answer a status, a pause and a body, which is all that HTTP carrie
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Callable
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import httpx
+import msgspec
 from starlette.responses import Response
 
 from controller.domain.ids import topic_hash
@@ -56,7 +56,7 @@ class SimLookups:
         response: Response = await one.lookup(request)
         self.answers[f"lookup answered {response.status_code}"] += 1
         if response.status_code == FOUND and one.alive:
-            self._judge(one, topic, json.loads(bytes(response.body)))
+            self._judge(one, topic, msgspec.json.decode(response.body))
         return response
 
     def _next(self) -> None:
@@ -103,13 +103,21 @@ class LookupServer(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """asyncio: a request."""
-        query = json.loads(data)
+        query = msgspec.json.decode(data)
         self._task = self._one.loop.create_task(self._answer(query["topic"], str(query.get("at_least", 0))))
 
     async def _answer(self, topic: str, at_least: str) -> None:
         found = await self._lookups.ask(self._one, topic, at_least)
         head = {"status": found.status_code, "retry_after": found.headers.get("Retry-After", "")}
-        self._transport.write(json.dumps(head).encode() + b"\n" + bytes(found.body))
+        self._transport.write(msgspec.json.encode(head) + b"\n" + bytes(found.body))
+
+
+class Told(NamedTuple):
+    """What `Lookup` reads of an `httpx.Response`, which takes much longer to make."""
+
+    status_code: int
+    headers: dict[str, str]
+    content: bytes
 
 
 class LookupClient:
@@ -123,7 +131,7 @@ class LookupClient:
         transport: asyncio.Transport | None = None
         try:
             transport, _ = await loop.create_connection(lambda: _Answered(answer), "", port)
-            transport.write(json.dumps(params).encode())
+            transport.write(msgspec.json.encode(params))
             head, _, body = (await asyncio.wait_for(answer, TIMEOUT_S)).partition(b"\n")
         except asyncio.TimeoutError:
             raise httpx.ReadTimeout(f"{url} does not answer") from None
@@ -132,8 +140,8 @@ class LookupClient:
         finally:
             if transport is not None:
                 transport.close()
-        told = json.loads(head)
-        return httpx.Response(told["status"], headers={"Retry-After": told["retry_after"]}, content=body)
+        told = msgspec.json.decode(head)
+        return cast(httpx.Response, Told(told["status"], {"Retry-After": told["retry_after"]}, body))
 
     async def aclose(self) -> None:
         """There is nothing to close."""

@@ -6,48 +6,70 @@ next process recovers them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from controller.brokers.reference.store import dump
 from controller.brokers.reference.store.cursor import Cursor
-from controller.brokers.reference.store.engine import StoreEngine
 from controller.brokers.reference.store.server import StoreServer
-from controller.domain.errors import InvariantBroken
+from controller.domain.errors import InvariantBroken, StoreError
 from controller.testbed.checker.topic import Findings, check_stored
+from controller.testbed.simulated.checks.fences import ConfirmedFences, open_engine
 from controller.testbed.simulated.network import HOST, SimNetwork
 from controller.testbed.simulated.virtual_loop import VirtualLoop
 
 PORT = 9_400
 SUBSCRIPTION = "s"  # of clients, one a topic
+RESTART_MS = 1_000
 ADDRESS = f"{HOST}:{PORT}"
 
 
 class SimMessageStore:
     """The store of one run, in `folder`. `begin` first; it lives until `kill`, then again from `begin` on."""
 
-    def __init__(self, network: SimNetwork, folder: Path) -> None:
+    def __init__(self, network: SimNetwork, folder: Path, breach: Callable[[str], None]) -> None:
         self.folder = folder
         self.alive = False
+        self.flushes_fail = 0.0  # the part of the flushes to the disk that fail
         self._network, self._processes = network, 0
         self._loops: list[VirtualLoop] = []
+        self._dice = network.world.dice("disk of the store")
+        self._fences = ConfirmedFences(breach)
 
     def begin(self) -> None:
-        """Start a process: recover what is stored, and listen."""
+        """Start a process: recover what is stored, and listen. Raises StoreError when it cannot."""
+        self.engine = open_engine(self.folder, lambda: int(self._network.world.now_ms), self._flush, self._fences)
         self._processes += 1
         self.alive = True
         self.loop = VirtualLoop(self._network, f"store-{self._processes}")
         self._loops.append(self.loop)
-        self.engine = StoreEngine(self.folder, clock_ms=lambda: int(self._network.world.now_ms))
-        self._server = StoreServer(self.engine)
+        self._server = StoreServer(self.engine, on_failure=self._end)
         self.loop.create_task(self._server.start(HOST, PORT))
 
     def kill(self) -> None:
         """SIGKILL."""
         if self.alive:
-            self.alive = False
+            self.alive, self.flushes_fail = False, 0.0
             self.loop.halt()
             self._network.kill(self.loop)
             self.engine.close()  # its files: all that was answered is in them
+
+    def _flush(self, descriptor: int) -> None:
+        """Instead of `os.fsync`: the files are in memory."""
+        if self.flushes_fail and self._dice.random() < self.flushes_fail:
+            raise OSError("the disk failed")
+
+    def _end(self) -> None:
+        """The process ends by itself, as it cannot flush; the supervisor starts the next one."""
+        self._network.world.after(0, self.kill)
+        self._network.world.after(RESTART_MS, self._begin_again)
+
+    def _begin_again(self) -> None:
+        if not self.alive:
+            try:
+                self.begin()
+            except (OSError, StoreError):  # the disk still fails
+                self._network.world.after(RESTART_MS, self._begin_again)
 
     def pause(self, ms: float) -> None:
         """SIGSTOP, and SIGCONT so much later."""
@@ -55,9 +77,8 @@ class SimMessageStore:
 
     def end_faults(self) -> None:
         """SIGCONT, or a new process."""
-        self.loop.paused_until_ms = 0.0
-        if not self.alive:
-            self.begin()
+        self.loop.paused_until_ms = self.flushes_fail = 0.0
+        self._begin_again()
 
     def holds(self, topic: str, offset: int) -> bool:
         """Whether a message with this offset is stored now."""
@@ -71,6 +92,7 @@ class SimMessageStore:
             check_stored(topic.name, topic.records(), fences, found)
         if found.texts:
             raise InvariantBroken(f"store: {found.texts[0]}")
+        self._fences.check_in_force(self.engine)
 
     def acknowledged(self, topic: str) -> Cursor:
         """What is acknowledged of the clients' subscription to a topic, in the store."""

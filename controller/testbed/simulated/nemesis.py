@@ -14,7 +14,8 @@ from functools import partial
 from controller.testbed.simulated.broker import SimBroker
 from controller.testbed.simulated.controller import SimController
 from controller.testbed.simulated.deployment import BROKERS, Deployment
-from controller.testbed.simulated.message_faults import MessageFaults
+from controller.testbed.simulated.faults.false_records import FalseRecords
+from controller.testbed.simulated.faults.message_faults import MessageFaults
 
 SHORT_MS, LONG_MS = (500, 2_000, 5_000), (3_000, 9_000, 20_000)  # around the lease of 6 s
 GAPS_MS = (50, 200, 500, 2_000, 5_000)  # between two faults
@@ -33,6 +34,7 @@ class Nemesis:
         self._at = deployment
         self._dice = deployment.world.dice("nemesis")
         self.messages = MessageFaults(deployment)
+        self._false_records = FalseRecords(deployment, lambda: self._dice)
         self.kinds: dict[str, tuple[int, Callable[[], str | None]]] = {  # weight, and what it does
             "transfer": (8, self._transfer),
             "unload": (2, self._unload),
@@ -63,6 +65,8 @@ class Nemesis:
             "second controller": (2, self._start_second),
             "take-over": (2, self._take_over),
             "several brokers killed": (2, self._kill_some),
+            "machines down": (2, self._lose_machines),
+            **self._false_records.kinds,
         }
 
     def torment(self, only: Collection[int] | None = None) -> None:
@@ -114,9 +118,14 @@ class Nemesis:
     def _split(self) -> str | None:
         if not self._at.bundles():
             return None
-        bundle = self._dice.choice(self._at.bundles())
-        self._at.command("split_bundle", bundle=str(bundle), unload=self._dice.random() < 0.5)
-        return str(bundle)
+        bundle, unload = self._dice.choice(self._at.bundles()), self._dice.random() < 0.5
+        boundary = self._dice.choice((None, bundle.lower, bundle.lower + (bundle.upper - bundle.lower) // 3))
+        if boundary is None:
+            self._at.command("split_bundle", bundle=str(bundle), unload=unload)
+            return str(bundle)
+        command = self._at.command("split_bundle", bundle=str(bundle), unload=unload, boundary=boundary)
+        self._at.witness.agents.boundaries[command] = boundary
+        return f"{bundle} at 0x{boundary:08x}"
 
     def _drain(self) -> str:
         broker = self._dice.choice(BROKERS)
@@ -194,8 +203,22 @@ class Nemesis:
             self._at.world.after(self._dice.randint(10, 4_000), partial(self._start_if_gone, broker))
         return f"{len(killed)} of {len(living)}"
 
+    def _lose_machines(self) -> str:
+        """Several brokers are gone for longer than their leases, one after the other: the breaker has to count them."""
+        ms = self._dice.choice((9_000, 14_000, 45_000))
+        lost = self._dice.sample(BROKERS, self._dice.choice((1, 2, 2, 3)))
+        for broker in lost:
+            self._at.world.after(self._dice.choice((0, 0, 3_000, 8_000)), partial(self._lose_machine, broker, ms))
+        return f"{', '.join(sorted(lost))} for {ms} ms"
+
+    def _lose_machine(self, broker: str, ms: float) -> None:
+        if not self._at.calm:
+            self._at.down_until_ms[broker] = self._at.world.now_ms + ms
+            for one in self._at.living(broker):
+                one.kill()
+
     def _start_if_gone(self, broker: str) -> None:
-        if not self._at.living(broker):
+        if self._at.world.now_ms >= self._at.down_until_ms.get(broker, 0.0) and not self._at.living(broker):
             self._at.start_broker(broker)
 
     # ------------------------------------------------------------ Kafka, as one machine sees it and as a whole
@@ -240,7 +263,7 @@ class Nemesis:
 
     def _stop_kafka(self) -> str:
         ms = self._dice.choice(LONG_MS)
-        self._at.kafka.down_until_ms = self._at.world.now_ms + ms
+        self._at.kafka.stop(ms)
         return f"for {ms} ms"
 
     def _slow_kafka(self) -> str:

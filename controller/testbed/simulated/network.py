@@ -79,6 +79,10 @@ class SimTransport(asyncio.Transport):
         """The other end; what is sent arrives there after this time."""
         self.peer, self._arrives_ms = peer, not_before_ms
 
+    def is_with(self, loop: VirtualLoop) -> bool:
+        """Whether the process at the other end is this one."""
+        return self.peer is not None and self.peer._loop is loop
+
     def receive(self, data: bytes) -> None:
         """Bytes have arrived at the machine."""
         if not self.over:
@@ -225,9 +229,10 @@ class SimNetwork:
             transport.lose(error)
         return len(transports)
 
-    def hang(self, loop: VirtualLoop, ms: float) -> int:
-        """What is sent over the connections of the process arrives only after so long; how many there are."""
-        transports = list(self._open.get(loop, {}))
+    def hang(self, loop: VirtualLoop, ms: float, only_with: VirtualLoop | None = None) -> int:
+        """What is sent over the connections of the process arrives only after so long; how many there are.
+        `only_with`: those with this process."""
+        transports = [one for one in self._open.get(loop, {}) if only_with is None or one.is_with(only_with)]
         for transport in transports:
             for end in (transport, transport.peer):
                 if end is not None:

@@ -147,13 +147,19 @@ class SimJournal(Journal):
 
     def __init__(self, store: SimStore, actor: Actor, dice: Random) -> None:
         self._store, self._actor, self._dice = store, actor, dice
-        self._root = SimpleNamespace(uri=lambda name: f"memory:{name}")  # type: ignore[assignment]
+        self._root = SimpleNamespace(uri=lambda name: f"memory:{name}", open=self._open)  # type: ignore[assignment]
         self._log = SimpleNamespace(last_checkpoint=lambda: -1)  # type: ignore[assignment]
         self._version = self._opened_at = len(store.versions) - 1
         self._written: int = self._version
         self._table = SimpleNamespace(version=lambda: self._written)  # type: ignore[assignment]
         self._trouble = None
         self._last = store.journal[-1] if store.journal else None
+
+    def _open(self, name: str) -> Any:
+        """The table at its newest version."""
+        self._store.check_up()
+        self._written = len(self._store.versions) - 1
+        return self._table
 
     def _to_rows(self, entries: Sequence[Entry]) -> Any:
         return tuple(entries)

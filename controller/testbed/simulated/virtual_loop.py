@@ -9,7 +9,7 @@ does on a real loop; once it has ended, there are no turns. What other threads d
 from __future__ import annotations
 
 import asyncio
-from asyncio import events
+from asyncio.events import _set_running_loop
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context
@@ -49,9 +49,9 @@ class _Timer:
     def fire(self) -> None:
         """Its time has come."""
         if self._callback is not None:
-            self._loop.take_turn(self._callback, self._args, self._context, self._run_late)
+            self._loop.take_turn(self._callback, self._args, self._context, self)
 
-    def _run_late(self) -> None:
+    def run_late(self) -> None:
         """The process was paused when its time came, and goes on: it may have been cancelled since."""
         if self._callback is not None:
             self._callback(*self._args)
@@ -81,29 +81,27 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def take_turn(
         self, callback: Callback | None = None, args: tuple[Any, ...] = (), context: Context | None = None,
-        late: Callable[[], object] | None = None,
+        timer: _Timer | None = None,
     ) -> None:  # fmt: skip
         """Called by the world: run this, and all that is or becomes ready. If the process is paused, all of it waits;
-        `late`: what to call then, in place of the callback."""
+        `timer`: that of the callback, if there is one, which may be cancelled until then."""
         if self._halted:
             return
-        ready = self._ready
         if self._waiting or self._world.now_ms < self.paused_until_ms:
-            if late is not None:
-                self._late.append((late, (), context))
-            elif callback is not None:
-                ready.append((callback, args, context))
-            if not self._waiting:
-                self._waiting = True
-                self._look_again()
+            self._put_off(callback, args, context, timer)
             return
-        if callback is not None:
+        ready = self._ready
+        if callback is None:
+            if not ready:
+                return
+            callback, args, context = ready.popleft()
+        elif ready:
             ready.append((callback, args, context))
+            callback, args, context = ready.popleft()
         self._running = True
-        events._set_running_loop(self)
+        _set_running_loop(self)
         try:
-            while ready:
-                callback, args, context = ready.popleft()
+            while True:
                 try:
                     if context is None:
                         callback(*args)
@@ -111,9 +109,24 @@ class VirtualLoop(asyncio.BaseEventLoop):
                         context.run(callback, *args)
                 except Exception as error:
                     self.call_exception_handler({"message": f"{callback} failed", "exception": error})
+                if not ready:
+                    break
+                callback, args, context = ready.popleft()
         finally:
-            events._set_running_loop(None)
+            _set_running_loop(None)
             self._running = False
+
+    def _put_off(
+        self, callback: Callback | None, args: tuple[Any, ...], context: Context | None, timer: _Timer | None
+    ) -> None:
+        """The process is paused."""
+        if timer is not None:
+            self._late.append((timer.run_late, (), context))
+        elif callback is not None:
+            self._ready.append((callback, args, context))
+        if not self._waiting:
+            self._waiting = True
+            self._look_again()
 
     def halt(self) -> None:
         """Run nothing more: the process was killed."""

@@ -2,11 +2,13 @@
 
 - I1, strictly: at most one server a hash, also where only a fence keeps two apart that the journal did not order.
 - A bundle is granted only when nobody else serves any of it, unless the journal has ordered a fence in between.
-- The controller ends a session for its lease only when that lease has expired for the agent, too, and never while the
-  mass-failure breaker keeps leases alive.
+- The controller ends a session for its lease only when that lease has expired for the agent, too, never while the
+  mass-failure breaker keeps leases alive, and only a lease after an outage of Kafka in which nobody could be heard.
 - Without a valid lease an agent begins to serve nothing and publishes nothing; it begins no session and leaves none
   while it still serves something. Its broker opens nothing for clients, and delivers and acknowledges nothing.
 - After every commit: I2, I3, and that only the living are granted anything. A snapshot is the state it was made of.
+- What the journal takes for said, was said (`checks.answers`); the breaker trips when it has to (`checks.breaker`); the
+  journal refuses what contradicts it (`checks.refusals`); agents and leaving brokers: `checks.agents`.
 
 A breach is kept, as the code in which it is noticed may well survive an exception, and raised after the action.
 """
@@ -22,6 +24,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
+from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 from controller.domain.state_codec import decode
 from controller.sim.ownership.invariants import (
@@ -32,18 +35,33 @@ from controller.sim.ownership.invariants import (
     list_ordered_fences,
 )
 from controller.testbed.simulated.broker import SimBroker
+from controller.testbed.simulated.checks.agents import Agents
+from controller.testbed.simulated.checks.answers import Answers
+from controller.testbed.simulated.checks.breaker import Breaker
+from controller.testbed.simulated.checks.refusals import check_refusals
+from controller.testbed.simulated.kafka import SimKafka
 from controller.testbed.simulated.world import World
 
+CLOCK_LEAST = 0.9  # of the true time, by any clock
+REFUSALS = 0.1  # of the commits: what they must not be is tried as well
 WITH_A_LEASE = ("opened", "sent", "deliver", "acked")  # what a broker tells clients
 
 
 class Witness:
     """Of one run. `brokers`: every process that ever ran."""
 
-    def __init__(self, world: World, brokers: Sequence[SimBroker], names: TopicNames) -> None:
+    def __init__(
+        self, world: World, kafka: SimKafka, brokers: Sequence[SimBroker], names: TopicNames, settings: ControlSettings
+    ) -> None:
         self.ordered: list[tuple[Bundle, int]] = []  # fences that the journal has ordered
         self._world, self._brokers, self._names = world, brokers, names
         self._breach = ""
+        self._kafka, self._lease_ms = kafka, settings.lease_ms
+        self._controllers: dict[str, float] = {}  # when each began
+        self._answers = Answers(self.note)
+        self._breaker = Breaker(settings, self.note, self._lives)
+        self.agents = Agents(world, settings, self.note)
+        self._dice = world.dice("refusals")
         self._someone_serves = False
 
     def check(self) -> None:
@@ -72,12 +90,15 @@ class Witness:
         if sessions is None or topic not in (topics.heartbeats, topics.broker_events):
             return
         serving, kind = one.runtime.serving(), record.get("kind")
+        self.agents.send(one, record)
         if topic == topics.heartbeats:
             begins = record["session"] > one.sessions_begun
             one.sessions_begun = max(one.sessions_begun, int(record["session"]))
             if begins and serving:
                 self.note(f"{one.broker} begins session {record['session']} while it serves {serving}")
-        elif kind == "goodbye":
+            return
+        self._answers.say(sessions.current, record)
+        if kind == "goodbye":
             if serving:
                 self.note(f"{one.broker} says goodbye while it serves {serving}")
         elif not one.has_lease() or record["session"] != sessions.current.number:
@@ -94,11 +115,18 @@ class Witness:
         """A controller has committed these entries."""
         self.ordered += list_ordered_fences(entries)
         frozen = before.frozen
+        self._answers.commits(entries, before)
+        self._breaker.commits(entries, before, self._world.now_ms)
+        self.agents.commits(entries, after)
+        if self._dice.random() < REFUSALS:
+            check_refusals(entries, before, self.note)
         for entry in entries:
-            if entry.kind is Kind.GUARD:
+            if entry.kind is Kind.CONTROLLER_STARTED:
+                self._controllers[entry.instance] = self._world.now_ms
+            elif entry.kind is Kind.GUARD:
                 frozen = bool(entry.data.get("frozen"))
             elif entry.kind is Kind.SESSION_ENDED and entry.reason == "lease" and entry.session:
-                self._check_lease(Session.parse(entry.session), frozen)
+                self._check_lease(Session.parse(entry.session), frozen, entry.instance)
             elif entry.kind is Kind.OWNERSHIP and entry.state == State.ASSIGNING.value and entry.bundle:
                 self._check_grant(Bundle.parse(entry.bundle), entry.epoch or 0, entry.to)
         if any(entry.kind is not Kind.OFFSETS for entry in entries):
@@ -110,9 +138,20 @@ class Witness:
 
     # ------------------------------------------------------------ inside
 
-    def _check_lease(self, session: Session, frozen: bool) -> None:
+    def _lives(self, session: Session) -> bool:
+        """Whether a process holds a lease of the session at this moment."""
+        return any(
+            one.alive and one.agent.sessions and one.agent.sessions.current == session
+            and one.agent.sessions.lease_remaining_ms() > 0
+            for one in self._brokers
+        )  # fmt: skip
+
+    def _check_lease(self, session: Session, frozen: bool, instance: str) -> None:
         if frozen:
             self.note(f"the controller ends {session} for its lease although the breaker has tripped")
+        began_ms = self._controllers.get(instance, 0.0)
+        if self._kafka.since_outage_ms(self._lease_ms / CLOCK_LEAST, began_ms) < self._lease_ms * CLOCK_LEAST:
+            self.note(f"the controller ends {session} for its lease, and Kafka was away for longer until just now")
         for one in self._brokers:
             sessions = one.agent.sessions
             if one.alive and sessions and sessions.current == session and sessions.lease_remaining_ms() > 0:

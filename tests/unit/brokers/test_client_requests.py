@@ -190,3 +190,28 @@ def test_a_client_that_is_displaced_is_told_to_open_again() -> None:
             other.lose()
 
     with_broker(test)
+
+
+def test_what_the_store_had_before_its_answer_was_lost_is_known_and_delivered() -> None:
+    """The append is sent once more and answered as stored before; to the broker it is new."""
+
+    async def test(store: SlowStore, connect: Callable[[], Client]) -> None:
+        producer, consumer = connect(), connect()
+        open_producer(producer)
+        subscribe(consumer)
+        await turns()
+        consumer.ask({"op": "ack", "ref": 1, "id": 1, "below": STORED}, b"")
+        consumer.ask({"op": "flow", "ref": 1, "permits": 10}, b"")
+        publish(producer, STORED)
+        await turns()
+        store.answer(mark=STORED)
+        store.answer(offsets=[STORED], duplicates=[0])
+        await turns()
+        assert [header["offsets"] for header in consumer.heard if header["op"] == "deliver"] == [[STORED]]
+        producer.lose()
+        again = connect()
+        open_producer(again)
+        await turns()
+        assert [(header["op"], header["last"]) for header in again.heard] == [("opened", STORED)]
+
+    with_broker(test)

@@ -118,6 +118,21 @@ def test_after_an_outage_of_kafka_everybody_has_one_fresh_lease() -> None:
     assert [reason for _, reason in ended(driver)] == ["lease"]
 
 
+def test_a_controller_that_starts_while_kafka_is_away_gives_a_fresh_lease_afterwards() -> None:
+    """Nobody could be heard since its start: that is no proof that anybody is dead."""
+    driver = StepDriver()
+    for name in "abcd":
+        driver.join(f"{name}:1")
+    driver.restart()
+    driver.now_ms += 7_500
+    driver.silent.add("d:1")
+    driver.run()
+    driver.wait(6_500)
+    assert ended(driver) == []
+    driver.wait(1_000)
+    assert [reason for _, reason in ended(driver)] == ["lease"]
+
+
 def test_a_frozen_guard_outlives_an_outage_of_kafka() -> None:
     driver = StepDriver()
     for name in "abcde":

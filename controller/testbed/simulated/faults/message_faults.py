@@ -9,6 +9,8 @@ from controller.testbed.simulated.deployment import Deployment
 from controller.testbed.simulated.virtual_loop import VirtualLoop
 
 STOPS_MS = (500, 2_000, 5_000, 12_000)  # around the 10 s after which a broker gives the store up
+CUT_MS, HELD_AFTER_MS = 20_000, 3_000  # the lease ends in between
+HELD_MS = (6_000, 9_000, 14_000)  # until others have the bundles
 GONE_MS = (100, 1_000, 4_000)
 
 
@@ -20,11 +22,13 @@ class MessageFaults:
         self.kinds: dict[str, tuple[int, Callable[[Random], str | None]]] = {
             "store stopped": (2, self._stop_store),
             "store killed": (2, self._kill_store),
+            "store's disk fails": (2, self._fail_disk),
             "connections break": (3, self._break),
             "connections hang": (2, self._hang),
             "network slow": (2, self._slow_down),
             "clients killed": (2, self._kill_clients),
             "clients paused": (1, self._pause_clients),
+            "requests outlive their lease": (4, self._hold_requests),
         }
 
     def _stop_store(self, dice: Random) -> str:
@@ -40,6 +44,13 @@ class MessageFaults:
         self._at.world.after(ms, self._at.segments.end_faults)
         return f"for {ms} ms"
 
+    def _fail_disk(self, dice: Random) -> str:
+        """Flushes to the disk fail: the process ends, and what it did not answer may be stored or not."""
+        segments, ms = self._at.segments, dice.choice(GONE_MS)
+        segments.flushes_fail = 0.3
+        self._at.world.after(ms, lambda: setattr(segments, "flushes_fail", 0.0))
+        return f"for {ms} ms"
+
     def _break(self, dice: Random) -> str | None:
         loop = self._one(dice)
         return f"{self._at.network.reset(loop)} of {loop.name}" if loop else None
@@ -47,6 +58,21 @@ class MessageFaults:
     def _hang(self, dice: Random) -> str | None:
         loop, ms = self._one(dice), dice.choice(STOPS_MS)
         return f"{self._at.network.hang(loop, ms)} of {loop.name} for {ms} ms" if loop else None
+
+    def _hold_requests(self, dice: Random) -> str | None:
+        """What a broker has sent to the store arrives after it was cut off, and others have its bundles."""
+        living = self._at.living()
+        if not living:
+            return None
+        one, ms, at = dice.choice(living), dice.choice(HELD_MS), self._at
+
+        def hold() -> None:
+            if not at.calm:
+                at.network.hang(one.loop, ms, at.segments.loop)
+
+        one.link.cut_until_ms = at.world.now_ms + CUT_MS
+        at.world.after(HELD_AFTER_MS, hold)
+        return f"of {one.broker} for {ms} ms"
 
     def _slow_down(self, dice: Random) -> str:
         network = self._at.network

@@ -1,0 +1,210 @@
+"""What judges a simulated deployment finds what is wrong, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.agent.watcher import Watcher
+from controller.brokers.reference.store.fences import Fences
+from controller.control import step
+from controller.domain import apply, ownership
+from controller.domain.apply import fold
+from controller.domain.entries import Entry, Kind
+from controller.domain.ids import Bundle, Session
+from controller.domain.settings.policy import ControlSettings
+from controller.domain.state import ClusterState
+from controller.ledger.journal_commit import Journal
+from controller.testbed.simulated.checks.answers import Answers
+from controller.testbed.simulated.checks.breaker import Breaker
+from controller.testbed.simulated.checks.fences import ConfirmedFences
+from controller.testbed.simulated.checks.refusals import check_commit_refusals, check_refusals
+from controller.testbed.simulated.deployment import Deployment
+from controller.testbed.simulated.faults.false_records import FalseRecords
+from controller.testbed.simulated.runs import run_seed
+from controller.testbed.simulated.tables import SimStore, Version
+from controller.testbed.simulated.world import World
+
+BUNDLE = Bundle.parse("t/n/0x00000000_0xffffffff")
+SESSIONS = [Session(f"{name}:1", 1, "n", 1) for name in "abcd"]
+FIRST = SESSIONS[0]
+
+
+def journal(*steps: tuple[Kind, dict[str, Any]]) -> list[Entry]:
+    return [Entry(seq, kind, "c1", 0, 0, **fields) for seq, (kind, fields) in enumerate(steps, 1)]
+
+
+def registered(session: Session) -> tuple[Kind, dict[str, Any]]:
+    return Kind.REGISTERED, {"broker": session.broker, "session": str(session)}
+
+
+def ended(session: Session, reason: str = "lease") -> tuple[Kind, dict[str, Any]]:
+    return Kind.SESSION_ENDED, {"broker": session.broker, "session": str(session), "reason": reason}
+
+
+def owned(state: str, epoch: int, **fields: Any) -> tuple[Kind, dict[str, Any]]:
+    return Kind.OWNERSHIP, {"bundle": str(BUNDLE), "state": state, "epoch": epoch, **fields}
+
+
+BEGIN = (
+    (Kind.NAMESPACE_CREATED, {"data": {"namespace": "t/n", "bundles": [str(BUNDLE)]}}),
+    *map(registered, SESSIONS),
+)
+GRANTED = journal(*BEGIN, owned("assigning", 1, to=str(FIRST)), owned("owned", 1, by=str(FIRST)))
+
+
+def breaker_of(found: list[str], *living: Session, **settings: Any) -> Breaker:
+    return Breaker(ControlSettings(**settings), found.append, lambda session: session in living)
+
+
+def commit(breaker: Breaker, known: list[Entry], entries: list[Entry], now_ms: float = 0.0) -> list[Entry]:
+    breaker.commits(entries, fold(ClusterState(), known), now_ms)
+    return [*known, *entries]
+
+
+def following(known: list[Entry], *steps: tuple[Kind, dict[str, Any]]) -> list[Entry]:
+    return journal(*[(entry.kind, {}) for entry in known], *steps)[len(known) :]
+
+
+def guard(frozen: bool, silent: list[str], alive: int) -> tuple[Kind, dict[str, Any]]:
+    return Kind.GUARD, {"data": {"frozen": frozen, "silent": silent, "alive": alive}}
+
+
+@pytest.mark.parametrize(("epoch", "wrong"), [(1, 0), (2, 1)])
+def test_a_bundle_is_owned_once_its_grantee_says_so_at_that_epoch(epoch: int, wrong: int) -> None:
+    found: list[str] = []
+    answers = Answers(found.append)
+    answers.say(FIRST, {"kind": "serving", "bundle": str(BUNDLE), "epoch": epoch})
+    answers.commits(GRANTED, ClusterState())
+    assert len(found) == wrong
+
+
+def test_a_released_that_the_owner_never_said_is_found() -> None:
+    found: list[str] = []
+    answers = Answers(found.append)
+    answers.say(SESSIONS[1], {"kind": "released", "bundle": str(BUNDLE), "epoch": 2})
+    parties = {"by": str(FIRST), "to": str(SESSIONS[1])}
+    entries = following(
+        GRANTED, owned("transferring", 2, **parties), owned("releasing", 2, **parties, data={"released": True})
+    )
+    answers.commits(entries, fold(ClusterState(), GRANTED))
+    assert [text for text in found if "'released'" in text]
+
+
+def test_leases_that_end_beyond_the_limit_are_found() -> None:
+    found: list[str] = []
+    breaker = breaker_of(found)
+    known = commit(breaker, GRANTED, following(GRANTED, ended(SESSIONS[0])))
+    assert found == []
+    known = commit(breaker, known, following(known, ended(SESSIONS[1])), 50_000)
+    assert len(found) == 1
+
+
+def test_what_ended_before_the_window_does_not_count() -> None:
+    found: list[str] = []
+    breaker = breaker_of(found)
+    known = commit(breaker, GRANTED, following(GRANTED, ended(SESSIONS[0])))
+    commit(breaker, known, following(known, ended(SESSIONS[1])), 70_000)
+    assert found == []
+
+
+def test_whoever_has_come_back_does_not_count() -> None:
+    found: list[str] = []
+    breaker = breaker_of(found)
+    again = SESSIONS[0]._replace(incarnation=2)
+    known = commit(breaker, GRANTED, following(GRANTED, ended(SESSIONS[0]), registered(again)))
+    commit(breaker, known, following(known, ended(SESSIONS[1])), 10_000)
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("silent", "alive", "living", "wrong"),
+    [
+        (["a:1", "b:1"], 2, [], 0),
+        (["a:1"], 3, [], 1),  # too few
+        (["a:1", "b:1"], 2, [SESSIONS[0]], 1),  # lives
+        (["a:1", "e:1"], 2, [], 1),  # ended long ago
+    ],
+)
+def test_a_breaker_that_trips_for_nothing_is_found(
+    silent: list[str], alive: int, living: list[Session], wrong: int
+) -> None:
+    found: list[str] = []
+    commit(breaker_of(found, *living), GRANTED, following(GRANTED, guard(True, silent, alive)))
+    assert len(found) == wrong
+
+
+def test_a_sound_journal_refuses_what_is_spoilt() -> None:
+    found: list[str] = []
+    check_refusals(GRANTED, ClusterState(), found.append)
+    assert found == []
+
+
+def test_a_journal_that_takes_falling_epochs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apply, "check_transition", lambda old, new: None)
+    found: list[str] = []
+    check_refusals(GRANTED, ClusterState(), found.append)
+    assert any("an epoch that falls" in text for text in found)
+    assert any("a grant at the epoch before" in text for text in found)
+    assert ownership.check_transition is not apply.check_transition
+
+
+def test_a_writer_that_commits_gaps_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, found = SimStore(World(1)), list[str]()
+    store.append(Version("c1", 0, tuple(GRANTED)))
+    check_commit_refusals(store, found.append)
+    assert found == []
+    monkeypatch.setattr(Journal, "_check", lambda journal, entries, instance: None)
+    check_commit_refusals(store, found.append)
+    assert len(found) == 2
+
+
+def test_what_is_stored_under_another_fence_is_found() -> None:
+    found: list[str] = []
+    fences = ConfirmedFences(found.append)
+    topic = "persistent://t/n/x"
+    fences.confirm(BUNDLE, 3, "a")
+    fences.judge("messages", topic, 3, "a")
+    assert found == []
+    lower, upper = BUNDLE.split_at(BUNDLE.middle())
+    fences.confirm(lower, 4, "b")
+    fences.confirm(upper, 4, "b")
+    fences.judge("messages", topic, 3, "a")
+    assert len(found) == 1
+
+
+def test_a_store_without_fences_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fences, "require", lambda *args: None)
+    assert any("the store takes" in run_seed(seed).failure for seed in (12, 13, 17, 21))
+
+
+def test_a_feed_of_nobody_that_is_followed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watcher, "_follows", lambda watcher, entry: True)
+    assert any(run_seed(seed).failure for seed in range(1, 9))
+
+
+def test_answers_of_others_that_count_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def take(ctx: Any, event: Any, record: Any) -> None:
+        if record.state in (ownership.State.ASSIGNING, ownership.State.RELEASING):
+            ctx.move(record, ownership.State.OWNED, by=event.session)
+
+    monkeypatch.setitem(step._ANSWERS, "serving", take)
+    assert any("never said it" in run_seed(seed).failure for seed in range(1, 9))
+
+
+def test_every_kind_of_false_record_can_be_sent() -> None:
+    deployment = Deployment(2)
+    try:
+        deployment.begin()
+        false = FalseRecords(deployment, lambda: deployment.world.random)
+        deployment.command("unload_bundle", bundle=str(deployment.bundles()[0]), to="a:1")
+        for name, (_, strike) in false.kinds.items():
+            for _ in range(200):
+                if (what := strike()) is not None:
+                    break
+                deployment.run(50)
+            assert what is not None, name
+        deployment.settle()
+    finally:
+        deployment.close()
