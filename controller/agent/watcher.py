@@ -73,6 +73,7 @@ class Watcher:
         self._boot_ms = boot_ms
         self._metrics = metrics
         self._speaks_for = speaks_for
+        self._early: list[Feed] = []  # heard before the journal was read: nobody knows yet whether they belong to it
         self._ahead: dict[int, Entry] = {}
         self._read_seq = 0  # the newest entry that was read from the table
         self._recent: dict[int, Entry] = {}
@@ -164,24 +165,31 @@ class Watcher:
             for record in parsed:
                 if isinstance(record, BrokerEvent):
                     self._on_event(record)
-                elif is_foreign(self.state.journal_id, record.journal_id):
-                    self._note_stray(record)
-                else:
-                    self._fed_ms = now
-                    self._hear(record)
-                    self._fed += self._apply(record.entries)
+                elif self.ready:
+                    self._follow(record)
+                elif len(self._early) < AHEAD_KEPT:
+                    self.heard_journal_id = record.journal_id or ""
+                    self._early.append(record)
             if len(self._fed) >= FED_KEPT:
                 self._pass_on_fed()
             self._measure()
         except Exception as error:
             self._on_failure(error)
 
+    def _follow(self, feed: Feed) -> None:
+        if is_foreign(self.state.journal_id, feed.journal_id):
+            self._note_stray(feed)
+        else:
+            self._fed_ms = self._boot_ms()
+            self._hear(feed)
+            self._fed += self._apply(feed.entries)
+
     def _hear(self, feed: Feed) -> None:
         """Note the newest seq. The records of one controller arrive in order, and its entries stay: when it names a
         smaller seq than the one known, that one was forged."""
         self.heard_journal_id = feed.journal_id or ""
         self.known_seq = max(self.known_seq, feed.seq)
-        if self.ready and feed.instance == self.state.instance and feed.seq < self.known_seq:
+        if feed.instance == self.state.instance and feed.seq < self.known_seq:
             newest = max(feed.seq, self.state.seq)
             if newest < self.known_seq:
                 log.warning("the feed named seq %d, controller %s has %d", self.known_seq, feed.instance, newest)
@@ -211,7 +219,7 @@ class Watcher:
             elif self._read_seq < entry.seq <= self.state.seq and self._recent.get(entry.seq, entry) != entry:
                 self._contradict(entry, "another one was applied")
         applied: list[Entry] = []
-        if not self.ready or self._contradicted:
+        if self._contradicted:
             return applied
         while (following := self._ahead.pop(self.state.seq + 1, None)) is not None and self._follows(following):
             try:
@@ -296,5 +304,8 @@ class Watcher:
         self._ahead = {seq: entry for seq, entry in self._ahead.items() if seq > self.state.seq}
         self.ready = True
         self._on_jump()
+        early, self._early = self._early, []
+        for record in early:
+            self._follow(record)
         self._fed += self._apply(())
         self._measure()

@@ -114,6 +114,11 @@ class ControlLoop:
         self._rounds.put(event)
         self._feed.poke()
 
+    @property
+    def judged_ms(self) -> int | None:
+        """When input was last read to its end, by the boot clock: leases were judged as of then."""
+        return self._watch.judged_ms
+
     def process(self, collect: Callable[[], Sequence[Row]], batch_id: int) -> None:
         """Process one batch; `collect` reads its rows. An exception is kept in `failure`: query and process must
         end."""

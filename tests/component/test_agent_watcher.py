@@ -288,6 +288,28 @@ def test_what_names_another_journal_is_ignored_and_named(play: Play) -> None:
     play(scenario)
 
 
+def test_what_is_heard_before_the_journal_was_read_counts_only_if_it_is_of_that_journal(tmp_path: Path) -> None:
+    async def run() -> None:
+        stage = Stage(tmp_path / "tables")
+        stage.commit(Kind.CONTROLLER_STARTED, data={"journal_id": "ours"})
+        forged = Entry(2, Kind.MODE, "one", 9, 0, data={"mode": "live"})
+        true = Entry(2, Kind.MODE, "one", 1, 0, data={"mode": "paused"})
+
+        class Early(NoKafka):
+            def start(self, timeout_ms: int = 30_000) -> None:
+                for journal_id, entry in (("other", forged), ("ours", true)):
+                    record = {"v": 1, "instance": "one", "journal_id": journal_id, "entries": [entry.to_row()]}
+                    stage._say(record)
+
+        await stage.watcher.start(Early())
+        await stage.until(lambda: stage.watcher.state.seq == 2)
+        stage.watcher.close()
+        assert stage.watcher.state.mode == "paused"
+        assert stage.watcher.stray == ("other", stage.now_ms)
+
+    asyncio.run(run())
+
+
 def test_tables_of_another_journal_in_the_place_of_the_old_ones_end_the_agent(tmp_path: Path) -> None:
     async def run() -> None:
         stage = Stage(tmp_path / "tables")

@@ -87,6 +87,11 @@ class SimController:
         """CLOCK_BOOTTIME of its machine."""
         return int(self._world.now_ms * self._rate)
 
+    def decided_ms(self) -> float:
+        """The true time as of which its last batch has judged leases: before the batch was planned."""
+        judged_ms = self.loop.judged_ms if self.loop is not None else None
+        return judged_ms / self._rate if judged_ms is not None else self._world.now_ms
+
     def wall_ms(self) -> int:
         """The wall clock, which somebody may set."""
         return int(1_700_000_000_000 + self._world.now_ms + self.wall_step_ms)

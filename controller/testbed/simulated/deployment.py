@@ -356,7 +356,8 @@ class Deployment:
     def _note_commit(self, entries: Sequence[Entry], before: ClusterState) -> None:
         for entry in entries if self.trace is not None else ():
             self.note(f"    {describe(entry)}")
-        self.witness.commits(entries, before, self.store.state)
+        theirs = (one.decided_ms() for one in self.controllers if one.instance == entries[0].instance)
+        self.witness.commits(entries, before, self.store.state, next(theirs, self.world.now_ms))
         self._check_rings()
         self.lookups.note(self.store.state)
 

@@ -66,13 +66,13 @@ class SimKafka:
             self.down_since_ms = now_ms
         self.down_until_ms = now_ms + ms
 
-    def since_outage_ms(self, of_at_least_ms: float, for_one_since_ms: float) -> float:
-        """How long ago the newest outage ended, for a process that began then; infinite if it was shorter than that for
-        this process, or goes on."""
+    def since_outage_ms(self, of_at_least_ms: float, for_one_since_ms: float, at_ms: float) -> float:
+        """How long the newest outage had ended at that time, for a process that began then; infinite if it was shorter
+        than that for this process, or goes on."""
         began_ms = max(self.down_since_ms, for_one_since_ms)
-        if self.down_until_ms - began_ms < of_at_least_ms or self.world.now_ms < self.down_until_ms:
+        if self.down_until_ms - began_ms < of_at_least_ms or at_ms < self.down_until_ms:
             return math.inf
-        return self.world.now_ms - self.down_until_ms
+        return at_ms - self.down_until_ms
 
     def reaches(self, link: Link) -> bool:
         """Whether the machine can send now."""

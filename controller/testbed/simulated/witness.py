@@ -111,12 +111,12 @@ class Witness:
             if header is not None and header.get("op") in WITH_A_LEASE:
                 self.note(f"{one.broker} tells a client {header['op']!r} without a valid lease")
 
-    def commits(self, entries: Sequence[Entry], before: ClusterState, after: ClusterState) -> None:
-        """A controller has committed these entries."""
+    def commits(self, entries: Sequence[Entry], before: ClusterState, after: ClusterState, decided_ms: float) -> None:
+        """A controller has committed these entries, which it decided as of that time."""
         self.ordered += list_ordered_fences(entries)
         frozen = before.frozen
         self._answers.commits(entries, before)
-        self._breaker.commits(entries, before, self._world.now_ms)
+        self._breaker.commits(entries, before, decided_ms)
         self.agents.commits(entries, after)
         if self._dice.random() < REFUSALS:
             check_refusals(entries, before, self.note)
@@ -126,7 +126,7 @@ class Witness:
             elif entry.kind is Kind.GUARD:
                 frozen = bool(entry.data.get("frozen"))
             elif entry.kind is Kind.SESSION_ENDED and entry.reason == "lease" and entry.session:
-                self._check_lease(Session.parse(entry.session), frozen, entry.instance)
+                self._check_lease(Session.parse(entry.session), frozen, entry.instance, decided_ms)
             elif entry.kind is Kind.OWNERSHIP and entry.state == State.ASSIGNING.value and entry.bundle:
                 self._check_grant(Bundle.parse(entry.bundle), entry.epoch or 0, entry.to)
         if any(entry.kind is not Kind.OFFSETS for entry in entries):
@@ -146,11 +146,12 @@ class Witness:
             for one in self._brokers
         )  # fmt: skip
 
-    def _check_lease(self, session: Session, frozen: bool, instance: str) -> None:
+    def _check_lease(self, session: Session, frozen: bool, instance: str, decided_ms: float) -> None:
         if frozen:
             self.note(f"the controller ends {session} for its lease although the breaker has tripped")
         began_ms = self._controllers.get(instance, 0.0)
-        if self._kafka.since_outage_ms(self._lease_ms / CLOCK_LEAST, began_ms) < self._lease_ms * CLOCK_LEAST:
+        since_ms = self._kafka.since_outage_ms(self._lease_ms / CLOCK_LEAST, began_ms, decided_ms)
+        if since_ms < self._lease_ms * CLOCK_LEAST:
             self.note(f"the controller ends {session} for its lease, and Kafka was away for longer until just now")
         for one in self._brokers:
             sessions = one.agent.sessions
