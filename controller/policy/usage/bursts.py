@@ -3,7 +3,7 @@
 A load clearly above what is usual for the bundle counts as a *burst* until it has lasted `PATIENCE` rounds; then it is
 the usual one; where it ends within `LONGEST` rounds it was a burst all the same. `PATIENCE` outlasts a job of three
 minutes. A bundle that had bursts is given two rounds more than the longest of them, for as long as that is remembered.
-Slow growth is never a burst, nor is what most bundles have in common: a cluster that wakes up.
+Slow growth is never a burst.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.policy.usage.model import BundleStates
 from controller.policy.view.costs import Floats
@@ -30,20 +29,6 @@ def reprice(bundles: BundleStates, ratio: float) -> BundleStates:
         return bundles
     usual = np.where(bundles.usual > 0, bundles.usual * ratio, bundles.usual)
     return replace(bundles, usual=usual, carried=bundles.carried * ratio)
-
-
-def grow_together(bundles: BundleStates, load: Floats, heard: NDArray[np.bool_]) -> BundleStates:
-    """With what is usual changed as most loads [N] have, if clearly: traffic that comes or goes everywhere.
-
-    `heard`: [N] whether the round heard of the bundle.
-    """
-    known = heard & (bundles.usual > 0)
-    if not known.any():
-        return bundles
-    growth = float(np.median(load[known] / bundles.usual[known]))
-    if growth <= 0 or 1 / CLEARLY <= growth <= CLEARLY:
-        return bundles
-    return replace(bundles, usual=np.where(bundles.usual > 0, bundles.usual * growth, bundles.usual))
 
 
 def follow(bundles: BundleStates, load: Floats, seen: Floats) -> tuple[BundleStates, Floats]:

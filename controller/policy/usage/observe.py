@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from controller.domain.load import RESOURCE_SCALES, RESOURCES
-from controller.policy.usage.bursts import follow, grow_together, reprice
+from controller.policy.usage.bursts import follow, reprice
 from controller.policy.usage.drivers import DRIVER_COLUMNS, Drivers, learn_drivers
 from controller.policy.usage.lesson import SLOWEST, TINY, learn
 from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, UsageModel
@@ -93,9 +93,8 @@ def _estimate(model: UsageModel, frame: Frame, seen: Seen, correction: Ints) -> 
     unit = model.drivers.unit if model.drivers is not None else np.zeros(len(DRIVER_COLUMNS))
     heard = np.bincount(seen.bundle, minlength=len(frame.bundles)) > 0
     load = weigh(seen.full, unit)
-    bundles = grow_together(model.bundles, load, heard)
-    before = bundles.usual
-    bundles, lasting = follow(bundles, load, heard.astype(np.float64))
+    before = model.bundles.usual
+    bundles, lasting = follow(model.bundles, load, heard.astype(np.float64))
     model = replace(model, bundles=bundles)
     cost = load * bundles.factor
     error = load * np.sqrt(bundles.variance)
