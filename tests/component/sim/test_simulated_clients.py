@@ -59,7 +59,7 @@ def test_a_cursor_that_moves_back_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
         return accept(found, consumer, ranges, below)
 
     monkeypatch.setattr(Subscription, "accept", move_back)
-    assert "was acknowledged" in first_failure(20)
+    assert "was acknowledged" in first_failure(120)
 
 
 def test_an_acknowledgement_before_the_append_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
