@@ -77,7 +77,8 @@ def install(wheel: Path, folder: Path) -> Installed:
     borrowed = [path for path in map(Path, site.getsitepackages()) if path.is_dir()]
     (packages / "borrowed.pth").write_text("".join(f"{path}\n" for path in borrowed))
     command = [sys.executable, "-m", "pip", "--python", str(environment / "bin" / "python")]
-    subprocess.run([*command, "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
+    command += ["install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run(command, check=True, env=clean_environment())  # pip takes a checkout on PYTHONPATH for installed
     home, empty = folder / "home", folder / "empty"
     (home / ".cache").mkdir(parents=True)
     (home / ".cache" / "jars").symlink_to(JARS)

@@ -23,7 +23,7 @@ from controller.agent.feed_health import FeedHealth
 from controller.agent.handover.driver import HandoverDriver
 from controller.agent.health import list_troubles
 from controller.agent.lifecycle import LOST, OK, Ending, Lifecycle
-from controller.agent.lookup import Changes, LookupService
+from controller.agent.lookup import LookupService
 from controller.agent.metrics import AgentMetrics
 from controller.agent.options import AgentOptions
 from controller.agent.periodic import run_periodically
@@ -36,6 +36,7 @@ from controller.agent.session.heartbeat import HeartbeatSender
 from controller.agent.session.rivals import Rivals, describe_rival
 from controller.agent.session.self_fencing import SelfFencing
 from controller.agent.session.session import Sessions
+from controller.agent.signal import Signal
 from controller.agent.watcher import Watcher
 from controller.brokers.runtime import BrokerRuntime
 from controller.domain.entries import Entry
@@ -74,7 +75,7 @@ class Agent:
         once the journal has been read and no other such process was heard."""
         self.broker = broker
         self.metrics = metrics or AgentMetrics()
-        self.changes = Changes()
+        self.changes = Signal()
         self._nonce = nonce
         self._runtime = runtime
         self._connections = connections
@@ -257,12 +258,12 @@ class Agent:
     def _on_applied(self, entries: Sequence[Entry]) -> None:
         if self.sessions is not None:
             self.sessions.on_applied(entries)
-        self.changes.notify()
+        self.changes.wake()
 
     def _on_jump(self) -> None:
         if self.sessions is not None:
             self.sessions.on_jump()
-        self.changes.notify()
+        self.changes.wake()
 
     def _send_inventory(self) -> Future[tuple[int, int]] | None:
         """Send all bundles served, with epochs."""

@@ -27,28 +27,13 @@ MAX_SEQ_DIGITS = 18
 RETRY_AFTER = {"Retry-After": "1"}
 
 
-class Changes:
-    """Wakes the tasks that wait for the view to change. One event loop."""
-
-    def __init__(self) -> None:
-        self._signal = Signal()
-
-    def notify(self) -> None:
-        """The view has changed."""
-        self._signal.wake()
-
-    async def wait(self, timeout_s: float) -> None:
-        """Wait for the next change, at most `timeout_s`."""
-        await self._signal.wait(timeout_s)
-
-
 class LookupService:
     """Answers lookups; `ask` sends one assign request for a bundle."""
 
     def __init__(
         self,
         state: Callable[[], ClusterState | None],
-        changes: Changes,
+        changes: Signal,
         ask: Callable[[Bundle], None],
         wait_ms: int,
         metrics: AgentMetrics,

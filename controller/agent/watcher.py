@@ -73,7 +73,7 @@ class Watcher:
         self._boot_ms = boot_ms
         self._metrics = metrics
         self._speaks_for = speaks_for
-        self._early: list[Feed] = []  # heard before the journal was read: nobody knows yet whether they belong to it
+        self._early: list[Feed] = []  # heard before the journal was read, maybe of another one
         self._ahead: dict[int, Entry] = {}
         self._read_seq = 0  # the newest entry that was read from the table
         self._recent: dict[int, Entry] = {}

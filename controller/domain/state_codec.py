@@ -58,7 +58,7 @@ def encode(state: ClusterState) -> str:
 
 def decode(text: str) -> ClusterState:
     """Decode what `encode` returned."""
-    with _collector_paused():
+    with collector_paused():
         return decode_document(json.loads(text))
 
 
@@ -163,7 +163,7 @@ def _decode_ownership(name: str, row: Mapping[str, Any], sessions: _Sessions) ->
 
 
 @contextmanager
-def _collector_paused() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Keep the garbage collector of this process from running, unless somebody else does already."""
     was_enabled = gc.isenabled()
     gc.disable()

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from controller.agent.lookup import Changes, LookupService
+from controller.agent.lookup import LookupService
 from controller.agent.metrics import AgentMetrics
+from controller.agent.signal import Signal
 from controller.domain.state import ClusterState
 from controller.process.access.access import NO_ACCESS_RULES, HttpAccess
 from controller.process.http import HttpServer, make_app
@@ -23,7 +24,7 @@ def lookup_agent(state: Callable[[], ClusterState], access: HttpAccess = NO_ACCE
 
     async def serve() -> None:
         registry = new_registry(process=False)
-        service = LookupService(state, Changes(), lambda bundle: None, 50, AgentMetrics(registry))
+        service = LookupService(state, Signal(), lambda bundle: None, 50, AgentMetrics(registry))
         server = HttpServer("127.0.0.1", access=access)
         server.start(make_app(registry, list, service.routes()), count_refusals(registry))
         urls.append(server.url)

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from controller.agent.lookup import Changes, LookupService
+from controller.agent.lookup import LookupService
 from controller.agent.metrics import AgentMetrics
+from controller.agent.signal import Signal
 from controller.brokers.reference.client.lookup import Lookup
 from controller.cli.act.topic import LookupFailed, ask
 from controller.domain.entries import Kind
@@ -42,7 +43,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Guard:
     info = {"data_address": "a:10", "lookup_url": "http://a:1"}
     journal.add(Kind.REGISTERED, broker="a:1", session=str(session), data={"info": info})
     journal.namespace()
-    service = LookupService(lambda: journal.state, Changes(), lambda bundle: None, wait_ms=0, metrics=AgentMetrics())
+    service = LookupService(lambda: journal.state, Signal(), lambda bundle: None, wait_ms=0, metrics=AgentMetrics())
     tokens = tmp_path_factory.mktemp("secret") / "token"
     tokens.write_text(TOKEN)
     access = HttpAccess(tokens=TokenFile(tokens))

@@ -10,8 +10,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from controller.agent.event_publisher import EventPublisher
-from controller.agent.lookup import Changes
 from controller.agent.session.session import Sessions
+from controller.agent.signal import Signal
 from controller.domain.ownership import State
 from controller.domain.state import ClusterState
 
@@ -27,7 +27,7 @@ class Departure:
         broker: str,
         *,
         publisher: EventPublisher,
-        changes: Changes,
+        changes: Signal,
         state: Callable[[], ClusterState],
         idle: Callable[[], bool],
         boot_ms: Callable[[], int],

@@ -63,20 +63,25 @@ def learn_drivers(drivers: Drivers | None, traffic: Floats, usage: Floats, sprea
     per_traffic = readings.cost_of(share, base)
     unit = np.where(totals > 0, share * per_traffic * mean * len(usage) / np.where(totals > 0, totals, 1.0), 0.0)
     if drivers is None:
-        return Drivers(share, unit, base * mean, float((unit * totals).sum()), evidence)
+        return Drivers(share, unit, base * mean, cost_of(totals, unit), evidence)
     unit, usual_cost = _follow(drivers, unit, totals)
     return Drivers(share, unit, base * mean, usual_cost, evidence)
+
+
+def cost_of(traffic: Floats, unit: Floats) -> float:
+    """CPU of traffic [D]."""
+    return float((unit * traffic).sum())
 
 
 def _follow(drivers: Drivers, found: Floats, totals: Floats) -> tuple[Floats, float]:
     """The unit and the usual cost after a round in which the unit seemed to be `found`.
 
-    The more traffic a round had, the more it says: next to none, and what seems to be its cost is the bases of brokers.
+    The more traffic a round had, the more it says: of next to none, the apparent cost is the base of its brokers.
     """
-    cost = float((drivers.unit * totals).sum())
+    cost = cost_of(totals, drivers.unit)
     usual_cost = drivers.usual_cost + UNIT_PACE * (cost - drivers.usual_cost)
     unit = drivers.unit + (UNIT_PACE * cost / usual_cost if usual_cost > 0 else 1.0) * (found - drivers.unit)
-    return unit, usual_cost * (float((unit * totals).sum()) / cost if cost > 0 else 1.0)
+    return unit, usual_cost * (cost_of(totals, unit) / cost if cost > 0 else 1.0)
 
 
 def half_and_half(totals: Floats) -> Floats:

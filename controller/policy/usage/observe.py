@@ -17,7 +17,7 @@ import numpy as np
 
 from controller.domain.load import RESOURCE_SCALES, RESOURCES
 from controller.policy.usage.bursts import follow, reprice
-from controller.policy.usage.drivers import DRIVER_COLUMNS, Drivers, learn_drivers
+from controller.policy.usage.drivers import DRIVER_COLUMNS, Drivers, cost_of, learn_drivers
 from controller.policy.usage.lesson import SLOWEST, TINY, learn
 from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, UsageModel
 from controller.policy.usage.network import follow_networks
@@ -53,7 +53,7 @@ def _change_of_unit(before: Drivers | None, after: Drivers | None, seen: Seen) -
     if before is None or after is None:
         return 1.0
     totals = seen.traffic.sum(axis=0)
-    old, new = float((totals * before.unit).sum()), float((totals * after.unit).sum())
+    old, new = cost_of(totals, before.unit), cost_of(totals, after.unit)
     return new / old if old > 0 and new > 0 else 1.0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
@@ -17,6 +16,7 @@ from controller.agent import watcher
 from controller.agent.feed import read_feed
 from controller.domain.events import parse_broker_event
 from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
+from controller.domain.state_codec import collector_paused
 from controller.testbed.simulated.deployment import Deployment
 from controller.testbed.simulated.nemesis import ALL_FAULTS, Nemesis
 
@@ -40,7 +40,7 @@ def run_seed(
     seed: int, only: Collection[int] | None = None, trace: bool = False, groups: AgentGroups = NO_GROUPS
 ) -> Run:
     """Run one seed, with all of its faults or some. `groups`: whose agents speak in topics of their own."""
-    with _without_logs(), _parsing_once(), _collecting_at_its_end():
+    with _without_logs(), _parsing_once(), collector_paused():
         return _run_seed(seed, only, trace, groups)
 
 
@@ -84,18 +84,6 @@ def _parsing_once() -> AbstractContextManager[object]:
     """
     keep = lru_cache(RECORDS_KEPT)
     return patch.multiple(watcher, read_feed=keep(read_feed), parse_broker_event=keep(parse_broker_event))
-
-
-@contextmanager
-def _collecting_at_its_end() -> Iterator[None]:
-    """A run's garbage fits into memory: collecting it again and again in between takes a twentieth of the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def shrink(failing: Run, say: Callable[[str], None] = lambda text: None) -> tuple[Run, list[int]]:

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from controller.agent.event_publisher import EventPublisher
 from controller.agent.handover.driver import HandoverDriver
-from controller.agent.lookup import Changes
 from controller.agent.metrics import AgentMetrics
 from controller.agent.session.departure import Departure
 from controller.agent.session.heartbeat import HeartbeatSender
 from controller.agent.session.session import Sessions
+from controller.agent.signal import Signal
 from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.memory.runtime import MemoryRuntime
 from controller.bus.topics import TopicNames
@@ -74,7 +74,7 @@ class SessionStage:
         self.log = self.runtime.log  # of the runtime's calls and the records sent, in order
         self.outbox = Outbox(self.log)
         self.journal = Journal()
-        self.changes = Changes()
+        self.changes = Signal()
         self.lost: list[str] = []
         self.hears = True  # whether the journal can be followed
         metrics = AgentMetrics()
@@ -126,7 +126,7 @@ class SessionStage:
     async def read(self, *entries: Entry) -> None:
         """The agent reads the entries that were added to the journal; what follows from them is done."""
         self.sessions.on_applied(entries)
-        self.changes.notify()
+        self.changes.wake()
         await settle()
 
     async def acknowledge(self, heartbeat: int = -1) -> None:

@@ -10,8 +10,9 @@ from urllib.parse import quote
 import pytest
 from starlette.requests import Request
 
-from controller.agent.lookup import Changes, LookupService
+from controller.agent.lookup import LookupService
 from controller.agent.metrics import AgentMetrics
+from controller.agent.signal import Signal
 from controller.domain.entries import Kind
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
@@ -28,7 +29,7 @@ class Desk:
         self.live, self.ready = True, True
         self.ends_while_it_waits = False
         self.asked: list[Bundle] = []
-        self._changes = Changes()
+        self._changes = Signal()
         self._service = LookupService(
             lambda: journal.state if self.ready else None,
             self._changes,

@@ -211,7 +211,7 @@ def test_a_broker_that_gave_everything_away_deregisters() -> None:
         await stage.read(stage.journal.leave(A))
         await stage.read(stage.journal.own(State.TRANSFERRING, 2, A, B))
         await stage.read(stage.journal.own(State.RELEASING, 2, A, B))
-        stage.changes.notify()
+        stage.changes.wake()
         await settle()
         assert stage.runtime.serving() == {}
         assert not leaving.done(), "the journal still names it: its `released` may be lost"
@@ -232,7 +232,7 @@ def test_a_broker_that_runs_out_of_time_drops_before_it_deregisters() -> None:
         await settle()
         stage.now_ms += LEAVE_MS
         stage.sessions.lease.renew(stage.now_ms, stage.sessions.lease.until_ms - 1)  # its heartbeats went on
-        stage.changes.notify()
+        stage.changes.wake()
         assert "others now take over" in await leaving
         assert stage.log == [("sent", "leaving", 1), DROP, ("sent", "goodbye", 1)]
 
@@ -249,7 +249,7 @@ def test_a_broker_whose_lease_expired_while_it_left_says_no_goodbye() -> None:
         await settle()
         stage.now_ms = stage.sessions.lease.until_ms
         stage.sessions.check_lease()
-        stage.changes.notify()
+        stage.changes.wake()
         assert await leaving == "left without a registered session"
         assert stage.log == [("sent", "leaving", 1), DROP]
 
