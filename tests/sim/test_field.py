@@ -336,3 +336,19 @@ def test_late_readings_are_of_the_round_before() -> None:
     seen = observer.observe(1, False)
     assert np.allclose(seen.utilisation[:, CPU], 0.75 * now + 0.25 * before)
     assert np.allclose(seen.rates[:, 0], (cluster.traffic * 1.5)[seen.bundles]), "traffic is never late"
+
+
+def test_no_two_drawn_scenarios_are_alike() -> None:
+    stories = [SCENARIOS["drawn"](np.random.default_rng(seed)) for seed in range(60)]
+    for vary in (lambda c: len(c.cores), lambda c: c.noise, lambda c: c.interval_ms, lambda c: c.lateness):
+        assert len({vary(story.cluster) for story in stories}) > 1
+    joined = [any(story.happen(number) for number in range(60)) for story in stories]
+    assert 5 < sum(joined) < 55
+
+
+def test_steady_balances_clusters_that_nobody_made_for_it() -> None:
+    """Single seeds go either way; a dozen of them show whether the usage model is worth having."""
+    runs = {name: [play("drawn", player_of(name), seed) for seed in range(1, 13)] for name in ("greedy", "steady")}
+    mean = {name: np.mean([min(run.mean, 3.0) for run in those]) for name, those in runs.items()}
+    assert mean["steady"] < mean["greedy"]
+    assert sum(run.twice for run in runs["steady"]) == 0

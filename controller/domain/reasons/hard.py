@@ -79,7 +79,7 @@ HARD: Mapping[Reason, Explained] = {
     ),
     Reason.UNDER_PROVISIONED: Explained(
         ("the cluster as a whole is too small: {mean} on average", "the cluster as a whole is too small"),
-        "Even spread evenly, the load would be at the overload threshold, so moves cannot help.",
+        "Even spread evenly, the load would be at the overload threshold: moves can share it out, but not cure it.",
         "Add brokers, or take load off the cluster.",
         ("shedding.overloaded_threshold_pct",),
     ),

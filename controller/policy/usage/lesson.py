@@ -33,6 +33,7 @@ LATE = 0.5  # the part of what exceeds this that a reading may not show yet
 SMALLEST_FACTOR = 0.1
 CERTAIN = 0.01  # of a variance, that one lesson leaves at least
 SLOWEST = 8.0
+PLAUSIBLE = 0.25  # the variance of what work costs from now on, as a share of it: seldom more than half as much again
 TINY = 1e-9
 Bools = NDArray[np.bool_]
 
@@ -72,7 +73,7 @@ class Parts:
     def at_least(self, least: Floats, work: Floats) -> Parts:
         """Each part at `least` [B], where there is anything to it. With little `work` [B] a large base is likely, and
         work that costs many times as much is not."""
-        likely = np.minimum(least, work**2)
+        likely = np.minimum(least, PLAUSIBLE * work**2)
         bundles, speed = (np.where(part > 0, np.maximum(part, likely), 0.0) for part in (self.bundles, self.speed))
         return Parts(bundles, np.maximum(self.base, least), speed)
 
@@ -142,7 +143,7 @@ class Taught:
         by_work = np.where(work > 0, 1.0 / np.maximum(work, TINY), 0.0)
         base_variance = np.maximum(parts.base - of_base**2 * self.certainty, TINY)
         speed_variance = np.where(
-            work > 0, (parts.speed - of_speed**2 * self.certainty) * by_work**2, brokers.speed_variance
+            work > 0, np.maximum(parts.speed - of_speed**2 * self.certainty, 0.0) * by_work**2, brokers.speed_variance
         )
         return replace(
             brokers,

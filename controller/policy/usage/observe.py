@@ -37,6 +37,8 @@ def observe(model: UsageModel, frame: Frame) -> tuple[UsageModel, Estimates]:
     model = model.aligned(frame.brokers, frame.bundles).forget_ended(frame.broker("incarnation"))
     full = seen.usage >= FULL * seen.limit
     telling = np.isfinite(seen.usage) & ~full
+    if model.drivers is None and not telling.any():
+        telling = full  # traffic costs at least that
     usual = np.maximum(seen.usage - _peculiar(model, seen), LEAST_USUAL * seen.usage)
     spread = _spread_of_bundles(seen)
     drivers = learn_drivers(model.drivers, seen.traffic[telling], usual[telling], spread[telling])

@@ -14,12 +14,13 @@ import numpy as np
 
 from controller.domain.settings.policy import PolicySettings
 from controller.sim.field.cluster import MINUTE_MS, Cluster
+from controller.sim.field.drawn import drawn
 from controller.sim.field.observation import Observer
 from controller.sim.field.players import GREEDY, ORACLE, Greedy, Oracle, Player, StrategyPlayer
 from controller.sim.field.scenarios import BIG, QUIET, ROUNDS, SEVEN, Scenario
 from controller.sim.field.surprises import SURPRISES
 
-SCENARIOS: dict[str, Scenario] = SEVEN | QUIET | SURPRISES | BIG
+SCENARIOS: dict[str, Scenario] = SEVEN | QUIET | SURPRISES | BIG | {drawn.__name__: drawn}
 END_ROUNDS = 10
 OVERLOADED = 0.85
 RETURN_MINUTES = 30  # a bundle that moves again within so many is counted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from benchmarks.published.clusters import ClusterBuilder, bundle_name, cluster
 from controller.domain.load import RESOURCES
 from controller.policy.usage.bursts import PATIENCE
+from controller.policy.usage.lesson import Parts, Taught
 from controller.policy.usage.model import FACTOR_SPREAD, UsageModel
 from controller.policy.usage.observe import observe
 from controller.policy.view.estimates import Estimates
@@ -172,6 +174,25 @@ def test_a_slow_machine_shows_when_bundles_leave_it() -> None:
     speed = world.model.brokers.speed
     assert speed[1] > 1.2
     assert speed[2:] == pytest.approx(1.0, abs=0.15)
+
+
+def test_work_there_is_little_of_explains_no_large_surprise() -> None:
+    """A broker that begins to use 20 % for something else has a base, and is not eight times as slow."""
+    world = even(points=0.25)
+    world.rounds(4)
+    world.base["b1"] = 20.0
+    world.rounds(2 * PATIENCE)
+    assert world.model.brokers.speed[1] < 1.5
+    assert world.model.brokers.base[1] > 15
+
+
+def test_no_lesson_makes_a_variance_negative() -> None:
+    world = even()
+    world.rounds(3)
+    brokers, each = world.model.brokers, np.ones(6)
+    taught = Taught(0 * each, 5 * each).brokers(replace(brokers, pinned=each), Parts(each, each, each), each, each)
+    assert (taught.speed_variance >= 0).all()
+    assert (taught.base_variance > 0).all()
 
 
 def test_another_process_starts_with_what_all_have_in_common() -> None:

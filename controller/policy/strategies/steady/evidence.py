@@ -35,12 +35,11 @@ PAIRS_LISTED, PAIRS_LISTED_LATER = 20, 5  # with a source's first move, with its
 
 
 class Evidence:
-    """Of one round, as the model stands when asked. `short`: [B] whether a broker's pool as a whole is too small."""
+    """Of one round, as the model stands when asked."""
 
     def __init__(self, snapshot: Snapshot, model: Model, timing: Timing, settings: PolicySettings) -> None:
         self.snapshot, self.usage, self.model, self.timing = snapshot, model.usage, model, timing
         self.tolerance = settings.steady.tolerance
-        self.short: list[bool] = (model.levels >= settings.shed.overloaded_threshold).tolist()
 
     def of_pairs(self, judged: Judged, later: bool) -> dict[str, Any]:
         """The best pairs and the rule each lost by; fewer `later`, once the source has given something away."""
@@ -63,7 +62,7 @@ class Evidence:
         passing = float(self.model.peak[at]) - float(self.model.score[at])
         if in_units(passing) > 0:
             seen["passing"] = in_units(passing)
-        if self.short[at]:
+        if self.model.short[at]:
             seen["under_provisioned"] = True
         if round(1000 * float(self.usage.speed[at])) != 1000:
             seen["cost_permille"] = round(1000 * float(self.usage.speed[at]))
@@ -80,7 +79,7 @@ class Evidence:
         closed = int(self.snapshot.target_block[at])
         if self.timing.idle[at] and closed != ALLOWED:
             return REASONS[closed]  # what keeps it empty
-        if self.short[at]:
+        if self.model.short[at]:
             return Reason.UNDER_PROVISIONED
         if self.timing.runs[at] > 0:
             return Reason.HIT_COUNT

@@ -39,7 +39,7 @@ class Model:
 
     def __init__(self, snapshot: Snapshot, usage: Usage, overloaded: float) -> None:
         """`overloaded`: the score from which a broker counts as overloaded."""
-        self.snapshot, self.usage = snapshot, usage
+        self.snapshot, self.usage, self._overloaded = snapshot, usage, overloaded
         self._counted = _counted(snapshot, usage)
         weights = snapshot.weights[self._counted]
         limit = snapshot.limit[:, self._counted]
@@ -81,6 +81,11 @@ class Model:
             self.used = np.where(sudden[:, None], self.now, self.used)
             self.score = self.used.max(axis=1, initial=0.0)
             self.set_levels()
+
+    @property
+    def short(self) -> Bools:
+        """[B] whose pool as a whole is too small: shared out evenly, its load overloads every broker."""
+        return np.asarray(self.levels >= self._overloaded)
 
     @property
     def pressing(self) -> Bools:

@@ -104,11 +104,9 @@ class Planner:
         if found is None:
             return False
         able = self.open & ~active & (self.chosen.left > 0)
-        if self.evidence.short[source]:
-            able &= self.timing.idle
         targets = targets_within_rules(self.model, able, found)
         if not len(targets):
-            self.log.deny(source, Reason.UNDER_PROVISIONED if self.evidence.short[source] else Reason.NO_TARGET)
+            self.log.deny(source, Reason.UNDER_PROVISIONED if self.model.short[source] else Reason.NO_TARGET)
             return False
         giant = self._giant(source)
         if giant is not None:

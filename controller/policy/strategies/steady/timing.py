@@ -55,7 +55,8 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     wide = (tolerance + min(model.usage.wander, WIDEST)) * model.norms
     begin = model.levels + wide + np.minimum(model.doubt(BEGIN_ERRORS), WIDEST * model.norms)
     end = model.levels + wide + model.doubt(END_ERRORS)
-    begin = np.where(model.full, np.minimum(begin, model.levels + wide / 2), begin)
+    in_trouble = model.levels + np.where(model.short, wide, wide / 2)
+    begin = np.where(model.full, np.minimum(begin, in_trouble), begin)
     end = np.minimum(end, begin)
     above = part & (model.score > begin)
     begun = bool(memory.get("begun")) or rounds > FIRST_ROUNDS
