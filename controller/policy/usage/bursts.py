@@ -20,6 +20,7 @@ PATIENCE = 4
 CLEARLY = 1.35  # times the usual load
 REMEMBERED = 180  # rounds
 LONGEST = 60  # rounds: what stood for longer is no burst when it ends
+MOST = 0.5  # of all load: a rise of so much of it is no burst of some bundles, whatever they did before
 NOISE_ROUNDS = 2  # a shorter burst is not remembered
 
 
@@ -44,6 +45,8 @@ def follow(bundles: BundleStates, load: Floats, seen: Floats) -> tuple[BundleSta
     first = falling & (age <= PATIENCE) & (bundles.stood == 0)  # what the first rounds showed was a burst
     ended = np.where(first, age - 1, np.where(rising, 0.0, bundles.above) + np.where(falling, bundles.stood, 0.0))
     memory, needed = recall(bundles.burst, bundles.since, ended, np.where(first, 1, NOISE_ROUNDS))
+    if float(load[rising].sum()) > MOST * float(load.sum()):
+        needed = np.minimum(needed, PATIENCE)
     above = np.where(rising, bundles.above + 1, 0.0)
     stays = rising & (above >= needed)
     stood = np.where(stays, above, np.where((bundles.stood > 0) & ~falling, bundles.stood + 1, 0.0))

@@ -1,0 +1,56 @@
+"""Which part of a load is expected to last: of single bundles, and of most of a cluster."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from controller.policy.usage.bursts import PATIENCE, follow
+from controller.policy.usage.model import UsageModel
+from controller.policy.view.costs import Floats
+
+FOUR = ("a", "b", "c", "d")
+
+
+def lasting_of(*loads: list[float]) -> list[Floats]:
+    """What part of each load lasts, round by round."""
+    states = UsageModel().aligned((), FOUR).bundles
+    found = []
+    for load in loads:
+        states, lasting = follow(states, np.array(load), np.ones(len(FOUR)))
+        found.append(lasting)
+    return found
+
+
+def lasting_of_all(*levels: float) -> list[float]:
+    """The same where all bundles carry the same."""
+    return [float(lasting[0]) for lasting in lasting_of(*([level] * len(FOUR) for level in levels))]
+
+
+def test_a_rise_lasts_once_it_has_lasted() -> None:
+    usual, risen = [10.0] * 4, [30.0, 10.0, 10.0, 10.0]
+    found = lasting_of(*[usual] * 6, *[risen] * PATIENCE)
+    assert [float(lasting[0]) for lasting in found[6:]] == pytest.approx([1 / 3] * (PATIENCE - 1) + [1.0])
+    assert all((lasting[1:] == 1).all() for lasting in found)
+
+
+def test_a_bundle_that_had_bursts_is_given_longer() -> None:
+    usual, risen = [10.0] * 4, [20.0, 10.0, 10.0, 10.0]
+    found = lasting_of(*[usual] * 6, *[risen] * 8, *[usual] * 6, *[risen] * 9)
+    assert all(lasting[0] < 1 for lasting in found[20:])
+
+
+def test_growth_of_a_quarter_a_round_is_no_burst() -> None:
+    assert lasting_of_all(*(10 * 1.25**number for number in range(12))) == [1.0] * 12
+
+
+def test_a_cluster_that_wakes_up_again_is_not_a_burst_of_all_its_bundles() -> None:
+    """It was awake for a quarter of an hour before: long for a burst, and no reason to call all of its load passing."""
+    found = lasting_of_all(*[1.0] * 6, *[50.0] * 15, *[1.0] * 6, *[50.0] * 8)
+    assert found[-8:] == pytest.approx([1 / 50] * (PATIENCE - 1) + [1.0] * (9 - PATIENCE))
+
+
+def test_what_a_few_bundles_do_is_a_burst_however_large_their_part() -> None:
+    usual, risen = [10.0] * 4, [24.0, 10.0, 10.0, 10.0]
+    found = lasting_of(*[usual] * 6, *[risen] * 8, *[usual] * 6, *[risen] * 8)
+    assert all(lasting[0] < 1 for lasting in found[-8:])
