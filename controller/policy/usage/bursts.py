@@ -3,7 +3,8 @@
 A load clearly above what is usual for the bundle counts as a *burst* until it has lasted `PATIENCE` rounds; then it is
 the usual one; where it ends within `LONGEST` rounds it was a burst all the same. `PATIENCE` outlasts a job of three
 minutes. A bundle that had bursts is given two rounds more than the longest of them, for as long as that is remembered.
-Slow growth is never a burst.
+A rise in which most of the cluster's load takes part is given `PATIENCE` rounds, whatever its bundles did before. Slow
+growth is never a burst.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ PATIENCE = 4
 CLEARLY = 1.35  # times the usual load
 REMEMBERED = 180  # rounds
 LONGEST = 60  # rounds: what stood for longer is no burst when it ends
-MOST = 0.5  # of all load: a rise of so much of it is no burst of some bundles, whatever they did before
+MOST = 0.5  # of all load: bursts of bundles are no reason to doubt a rise of more than that
 NOISE_ROUNDS = 2  # a shorter burst is not remembered
 
 

@@ -1,4 +1,4 @@
-"""A scenario of which everything is drawn: what the cluster is like, what it reports, and what happens to it.
+"""A scenario that draws everything: what the cluster is like, what it reports, and what happens to it.
 
 The other scenarios vary one thing each, and a strategy can be built to suit them. Here one seed is three brokers of
 which two run something else and report their CPU late, the next forty that are restarted while one tenant's traffic
@@ -8,12 +8,12 @@ triples. Single seeds say little; a hundred of them show what a strategy does wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
 from controller.sim.field.cluster import BYTES_A_CORE, MESSAGE_BYTES, TENANTS, Cluster, Floats, Random, draw_cluster
-from controller.sim.field.scenarios import ROUNDS, Story
+from controller.sim.field.scenarios import DIURNAL_SWING, DRIFT_FACTORS, JOB_BUNDLES, JOB_FACTOR, ROUNDS, Story
+from controller.sim.field.surprises import BASE_CPU, COST_BUNDLES, COST_CHANGES, FOREIGN_CPU, LATENESS, MESSAGE_SIGMA
 
 BROKERS, BUNDLES_A_BROKER = (3, 4, 5, 8, 12, 20, 40), (4, 50)
 UTILISATION, LARGEST, SIGMA = (0.15, 0.7), (0.15, 0.6), (0.3, 1.5)
@@ -21,16 +21,15 @@ CORES = (8.0, 16.0, 32.0)
 NIC = (0.6e9, 1.25e9, 1.25e9, 5e9)
 NOISE = (0.005, 0.03, 0.03, 0.06, 0.1)
 INTERVAL_MS = (10_000, 30_000, 60_000, 60_000, 60_000, 180_000)
-OTHER_CPU, SLOW, LATENESS, MESSAGE_SIGMA = (0.0, 0.25), (1.0, 1.6), 0.6, 1.0
+SLOW = (1.0, 1.6)
 BEGINS, LASTS = (8, 25), 20  # rounds
-FACTORS = (0.2, 5.0)
 
 Change = Callable[[int, Floats], bool]  # of a round, and of the bundles' factors [N]; true if brokers joined or left
 Event = Callable[[Cluster, Random], Change]
 
 
 def drawn(rng: Random) -> Story:
-    """Everything is drawn: brokers, bundles, readings, and one or two events."""
+    """Draws everything: brokers, bundles, readings, and one or two events."""
     cluster = _draw(rng)
     if rng.random() < 0.5:
         cluster.pack()
@@ -60,7 +59,7 @@ def _draw(rng: Random) -> Cluster:
         interval_ms=int(rng.choice(INTERVAL_MS)),
     )  # fmt: skip
     if rng.random() < 0.3:
-        cluster.other_cpu = rng.uniform(*OTHER_CPU, brokers)
+        cluster.other_cpu = rng.uniform(*BASE_CPU, brokers)
     if rng.random() < 0.2:
         cluster.slow = rng.uniform(*SLOW, brokers)
     if rng.random() < 0.2:
@@ -78,7 +77,7 @@ def _walk(cluster: Cluster, rng: Random) -> Change:
     step, walked = rng.uniform(0.02, 0.1), np.ones(len(cluster.traffic))
 
     def change(number: int, factor: Floats) -> bool:
-        np.clip(walked * np.exp(rng.normal(0, step, len(walked))), *FACTORS, out=walked)
+        np.clip(walked * np.exp(rng.normal(0, step, len(walked))), *DRIFT_FACTORS, out=walked)
         factor *= walked
         return False
 
@@ -90,7 +89,7 @@ def _swing(cluster: Cluster, rng: Random) -> Change:
     phase = cluster.tenant / TENANTS
 
     def change(number: int, factor: Floats) -> bool:
-        factor *= 1 + 0.6 * np.sin(2 * np.pi * (number / ROUNDS + phase))
+        factor *= 1 + DIURNAL_SWING * np.sin(2 * np.pi * (number / ROUNDS + phase))
         return False
 
     return change
@@ -121,11 +120,11 @@ def _surge(cluster: Cluster, rng: Random) -> Change:
 
 def _jobs(cluster: Cluster, rng: Random) -> Change:
     """A sixth of the bundles carry more for a few rounds, again and again."""
-    jobs = rng.choice(len(cluster.traffic), max(1, len(cluster.traffic) // 6), replace=False)
+    jobs = rng.choice(len(cluster.traffic), max(1, int(len(cluster.traffic) * JOB_BUNDLES)), replace=False)
     every, takes = int(rng.integers(6, 20)), int(rng.integers(1, 4))
 
     def change(number: int, factor: Floats) -> bool:
-        factor[jobs] *= 2.2 if number % every < takes else 1.0
+        factor[jobs] *= JOB_FACTOR if number % every < takes else 1.0
         return False
 
     return change
@@ -152,16 +151,27 @@ def _ramp(cluster: Cluster, rng: Random) -> Change:
     return change
 
 
-def _away(cluster: Cluster, rng: Random, joins: bool) -> Change:
-    """A third of the brokers join late, or one leaves for good."""
+def _join(cluster: Cluster, rng: Random) -> Change:
+    """A third of the brokers join late."""
     when, count = int(rng.integers(*BEGINS)), len(cluster.cores)
-    who = np.arange(count - count // 3, count) if joins else rng.integers(count, size=1)
 
     def change(number: int, factor: Floats) -> bool:
-        if number not in (0, when) or (number == 0 and not joins):
-            return False
-        cluster.alive[who] = joins and number == when
-        cluster.place_orphans(rng)
+        if number in (0, when):
+            cluster.alive[count - count // 3 :] = number == when
+            cluster.place_orphans(rng)
+        return number == when
+
+    return change
+
+
+def _leave(cluster: Cluster, rng: Random) -> Change:
+    """One broker leaves for good."""
+    when, who = int(rng.integers(*BEGINS)), int(rng.integers(len(cluster.cores)))
+
+    def change(number: int, factor: Floats) -> bool:
+        if number == when:
+            cluster.alive[who] = False
+            cluster.place_orphans(rng)
         return number == when
 
     return change
@@ -187,7 +197,7 @@ def _intrude(cluster: Cluster, rng: Random) -> Change:
     begins, who, before = int(rng.integers(*BEGINS)), int(rng.integers(len(cluster.cores))), cluster.other_cpu.copy()
 
     def change(number: int, factor: Floats) -> bool:
-        cluster.other_cpu[who] = before[who] + (0.35 if begins <= number < begins + LASTS else 0.0)
+        cluster.other_cpu[who] = before[who] + (FOREIGN_CPU if begins <= number < begins + LASTS else 0.0)
         return False
 
     return change
@@ -208,8 +218,8 @@ def _reprice(cluster: Cluster, rng: Random) -> Change:
     """A quarter of the bundles cost more or less for the same traffic, twice."""
 
     def change(number: int, factor: Floats) -> bool:
-        if number in (20, 40):
-            some = rng.choice(len(cluster.traffic), len(cluster.traffic) // 4, replace=False)
+        if number in COST_CHANGES:
+            some = rng.choice(len(cluster.traffic), int(len(cluster.traffic) * COST_BUNDLES), replace=False)
             cluster.cost[some] = 1 / rng.uniform(*BYTES_A_CORE, len(some))
         return False
 
@@ -217,6 +227,6 @@ def _reprice(cluster: Cluster, rng: Random) -> Change:
 
 
 EVENTS: tuple[Event, ...] = (
-    _nothing, _walk, _swing, _heat, _surge, _jobs, _sleep, _ramp, partial(_away, joins=True),
-    partial(_away, joins=False), _restart, _intrude, _throttle, _reprice,
+    _nothing, _walk, _swing, _heat, _surge, _jobs, _sleep, _ramp, _join, _leave,
+    _restart, _intrude, _throttle, _reprice,
 )  # fmt: skip

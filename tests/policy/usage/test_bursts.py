@@ -50,7 +50,7 @@ def test_a_cluster_that_wakes_up_again_is_not_a_burst_of_all_its_bundles() -> No
     assert found[-8:] == pytest.approx([1 / 50] * (PATIENCE - 1) + [1.0] * (9 - PATIENCE))
 
 
-def test_what_a_few_bundles_do_is_a_burst_however_large_their_part() -> None:
+def test_a_rise_of_less_than_half_of_the_load_may_be_a_burst() -> None:
     usual, risen = [10.0] * 4, [24.0, 10.0, 10.0, 10.0]
     found = lasting_of(*[usual] * 6, *[risen] * 8, *[usual] * 6, *[risen] * 8)
     assert all(lasting[0] < 1 for lasting in found[-8:])

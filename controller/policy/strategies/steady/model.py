@@ -83,11 +83,6 @@ class Model:
             self.set_levels()
 
     @property
-    def short(self) -> Bools:
-        """[B] whose pool as a whole is too small: shared out evenly, its load overloads every broker."""
-        return np.asarray(self.levels >= self._overloaded)
-
-    @property
     def pressing(self) -> Bools:
         """[B] urgent, or clearly above the level by what lasts."""
         return np.asarray(self.urgent | (self.score > self.levels + PRESSING * self.norms))
@@ -105,6 +100,11 @@ class Model:
             self.takes_part = np.where(pool, part.takes_part, self.takes_part)
             self.levels[pool], self.norms[pool] = part.level, part.norm
             self._parts.append(part)
+        self.short: Bools = (
+            self.levels >= self._overloaded
+        )  # [B] the brokers of pools that are too small for their load
+        for part in self._parts:
+            part.short = self.short
 
     @property
     def parts(self) -> list[Model]:
