@@ -15,7 +15,8 @@ from controller.agent.connections import AgentConnections, Read, Reader
 
 log = logging.getLogger(__name__)
 
-OK, LOST, BROKEN = 0, 3, 4  # exit codes: left, replaced by another process, an invariant broke
+# Exit codes: left; the broker would not stop serving, start it again; replaced by another process; an invariant broke.
+OK, STUCK, LOST, BROKEN = 0, 1, 3, 4
 
 
 class Ending(NamedTuple):

@@ -7,7 +7,9 @@ heartbeats nor `released` nor the feed. Invariant: `state` changes in the loop o
 
 The feed is trusted only where it continues the journal. An entry counts when it comes from the controller that holds
 the journal as far as it was read; the first entry of that controller's successor is read from the table. What that
-controller sent last is the newest seq, whatever others claimed before. Records that name another journal are ignored.
+controller sent last is the newest seq that it stands by. A larger one that somebody else names counts until the
+controller denies it and the table does not have it: it may be a successor's, while the old controller goes on speaking.
+Records that name another journal are ignored.
 When an entry contradicts one that was applied, one of the two was forged: the table is loaded again as a whole.
 """
 
@@ -17,6 +19,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from controller.agent.connections import Journal, Read, Reader
 from controller.agent.feed import Feed, read_feed
@@ -36,7 +39,17 @@ AHEAD_KEPT = 10_000  # entries kept beyond a gap; the rest is read from the tabl
 FED_KEPT = 200
 RECENT_KEPT = 1_000  # applied entries that later records of the feed are compared with
 RELOAD_PAUSE_S = 1.0  # between two loads of the table as a whole
+CLAIMANTS = 8  # controllers whose words are kept; there are two at most, as far as nobody lies
 GAP_PAUSES_S = (0.02, 0.04, 0.08, 0.16, 0.32, 0.5)  # between two reads for an entry that is not in the table yet
+
+
+@dataclass(slots=True)
+class _Claim:
+    """The newest seq that a controller has named, and what speaks against it."""
+
+    seq: int
+    denied: bool = False  # by the controller that holds the journal, as far as it was read
+    not_found: bool = False  # in a table that was read after the claim was heard
 
 
 class Watcher:
@@ -73,6 +86,7 @@ class Watcher:
         self._boot_ms = boot_ms
         self._metrics = metrics
         self._speaks_for = speaks_for
+        self._claims: dict[str, _Claim] = {}  # by instance
         self._early: list[Feed] = []  # heard before the journal was read, maybe of another one
         self._ahead: dict[int, Entry] = {}
         self._read_seq = 0  # the newest entry that was read from the table
@@ -185,17 +199,26 @@ class Watcher:
             self._fed += self._apply(feed.entries)
 
     def _hear(self, feed: Feed) -> None:
-        """Note the newest seq. The records of one controller arrive in order, and its entries stay: when it names a
-        smaller seq than the one known, that one was forged."""
+        """Note the newest seq that a controller names. Its records arrive in order, and its entries stay: when it names
+        a smaller one than before, that one was forged."""
         self.heard_journal_id = feed.journal_id or ""
-        self.known_seq = max(self.known_seq, feed.seq)
-        if feed.instance == self.state.instance and feed.seq < self.known_seq:
-            newest = max(feed.seq, self.state.seq)
-            if newest < self.known_seq:
-                log.warning("the feed named seq %d, controller %s has %d", self.known_seq, feed.instance, newest)
-                self._metrics.bad_records.labels("feed_beyond_journal").inc()
-            self.known_seq = newest
+        before = self._claims.get(feed.instance)
+        if (before is None or before.seq != feed.seq) and (before is not None or len(self._claims) < CLAIMANTS):
+            self._claims[feed.instance] = _Claim(feed.seq)
+        if feed.instance == self.state.instance:
+            for instance, claim in self._claims.items():
+                claim.denied = claim.denied or (instance != feed.instance and claim.seq > feed.seq)
+        self._weigh()
+
+    def _weigh(self) -> None:
+        """Know the largest seq that is claimed and not disproved."""
+        self._claims = {who: claim for who, claim in self._claims.items() if not (claim.denied and claim.not_found)}
+        newest = max((self.state.seq, *(claim.seq for claim in self._claims.values())))
+        if newest < self.known_seq:
+            log.warning("the feed named seq %d, the newest one is %d", self.known_seq, newest)
+            self._metrics.bad_records.labels("feed_beyond_journal").inc()
             self._ahead = {seq: entry for seq, entry in self._ahead.items() if seq <= newest}
+        self.known_seq = newest
 
     def _note_stray(self, feed: Feed) -> None:
         """A controller of another journal sends on these topics; its records are ignored."""
@@ -245,7 +268,8 @@ class Watcher:
         self._gap.set()
 
     def _measure(self) -> None:
-        self.known_seq = max(self.known_seq, self.state.seq)
+        self._claims = {who: claim for who, claim in self._claims.items() if claim.seq > self.state.seq}
+        self._weigh()
         if self.state.seq < self.known_seq:
             self._gap.set()
         self.health.on_seq(self.known_seq, self.state.seq, self._boot_ms())
@@ -255,6 +279,7 @@ class Watcher:
     async def _read_table(self, read: Callable[[], object]) -> bool:
         """Run one read in the worker thread and apply its result; False when the table could not be read."""
         assert self._loop is not None
+        heard = list(self._claims.values())  # what was committed before it was said is in the table by now
         try:
             found = await self._loop.run_in_executor(self._table, read)
         except InvariantBroken as error:
@@ -270,6 +295,8 @@ class Watcher:
             log.warning("the journal's table can be read again")
         self.failing = ""
         self._metrics.catch_ups.labels("done").inc()
+        for claim in heard:
+            claim.not_found = True  # those that were found count no more: the state has them
         if isinstance(found, list):
             self._caught_up(found)
         return True

@@ -134,6 +134,10 @@ def test_a_seq_that_somebody_made_up_is_forgotten_when_the_controller_speaks_aga
         await stage.until(lambda: stage.watcher.known_seq == 2**40)
         stage.repeat()
         await stage.follows()
+        for _ in range(3):  # it insists
+            stage.repeat(seq=2**40, instance=instance)
+            stage.repeat()
+        await stage.follows()
         assert stage.hearing_a_lease_later() is not Hearing.END_SESSION, "no session ends by it"
         assert stage.health.hears(stage.now_ms - 1), "and the next one could begin"
         stage.tell(stage.commit(Kind.MODE, data={"mode": "live"}))
@@ -150,6 +154,29 @@ def test_a_seq_that_the_controller_stands_by_ends_the_session(play: Play) -> Non
             stage.repeat(seq=stage.state.seq + 1)
         await stage.until(lambda: stage.watcher.known_seq == stage.state.seq + 1)
         assert stage.hearing_a_lease_later() is Hearing.END_SESSION
+
+    play(scenario)
+
+
+def test_an_old_controller_that_goes_on_speaking_hides_no_successor(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Found by the simulated deployment, seed 881 of that day: neither the table nor one of two voices settles it."""
+
+    async def scenario(stage: Stage) -> None:
+        def unreadable() -> list[Entry]:
+            raise OSError("the store does not answer")
+
+        monkeypatch.setattr(stage.watcher._journal, "catch_up", unreadable)
+        seconds = LEASE_MS // 1_000
+        for _ in range(seconds):
+            for seq, instance in ((stage.state.seq + 1, "two"), (stage.state.seq, "one")):
+                stage.repeat(seq=seq, instance=instance)
+                await asyncio.sleep(0.02)  # for the loop, which the records reach at once
+            assert stage.health.judge(stage.now_ms) is not Hearing.END_SESSION
+            stage.now_ms += 1_000
+        stage.health.on_record(stage.now_ms)
+        assert stage.health.judge(stage.now_ms) is Hearing.END_SESSION
 
     play(scenario)
 

@@ -47,13 +47,14 @@ class Sessions:
         deregister: Callable[[], Awaitable[None]],
         on_registered: Callable[[], object],
         on_lost: Callable[[str], None],
+        on_stuck: Callable[[str], None],
         boot_ms: Callable[[], int],
         metrics: AgentMetrics,
     ) -> None:
         """`hears(since)`: whether the journal is followed and a record has come from Kafka since then (boot clock).
         `deregister` tells the controller that the current session is over. Both are called only when the session ended
-        because the journal could not be followed. `on_registered` is called once a session, `on_lost` when this process
-        has to exit."""
+        because the journal could not be followed. `on_registered` is called once a session, `on_lost` when another
+        process is this broker, `on_stuck` when the runtime would not stop serving: only the process's end ends that."""
         self.current = first
         self.registered = False
         self.over = False  # no further session is started
@@ -64,7 +65,7 @@ class Sessions:
         self._lease_ms = lease_ms
         self._refuses, self._halves = refuses, halves
         self._hears, self._deregister = hears, deregister
-        self._on_registered, self._on_lost = on_registered, on_lost
+        self._on_registered, self._on_lost, self._on_stuck = on_registered, on_lost, on_stuck
         self._boot_ms = boot_ms
         self._metrics = metrics
         self._ending: asyncio.Task[None] | None = None
@@ -145,14 +146,14 @@ class Sessions:
         self.lease = Lease(self._lease_ms, self._boot_ms())
         self._ending = None
         self._metrics.sessions.inc()
+        self._judge()  # the journal may have named another process meanwhile
         self.send_heartbeat()
-        self._judge()
 
     def _on_end_failed(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self.over = True
-            self._on_lost(f"a session could not be ended: {error}")
+            self._on_stuck(f"a session could not be ended: {error}")
 
     def _judge(self) -> None:
         """Act on what the journal now says about the session."""

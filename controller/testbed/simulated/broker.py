@@ -42,11 +42,12 @@ class SimBroker:
         on_end: Callable[[Ending], None],
     ) -> None:  # fmt: skip
         world = kafka.world
-        self.broker, self.dice = broker, world.dice(f"{broker} {nonce}")
+        self.broker, self.nonce, self.dice = broker, nonce, world.dice(f"{broker} {nonce}")
         self.link = Link(self.dice)
         self.alive = True
         self.table_cut_until_ms = 0.0
         self.wall_step_ms = 0.0
+        self.began_ms = world.now_ms
         self.heard_ms = world.now_ms  # when records were last fetched
         self.asked_to_leave_ms = math.inf
         self.leave_timeout_ms = options.leave_timeout_ms

@@ -20,6 +20,7 @@ from controller.agent.options import AgentOptions
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import AnotherController, ForeignCommit, InvariantBroken
+from controller.domain.events import Heartbeat, parse_heartbeat
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
@@ -134,7 +135,7 @@ class Deployment:
         found = SimBroker(
             self.kafka, self.store, self.network, broker, f"n{self._serial}", options, self.names,
             clock_rate=rate, can_fence=broker != self.unfenced, on_serve=self.witness.begins_to_serve,
-            on_end=lambda ending: self._judge_end(broker, ending),
+            on_end=lambda ending: self._judge_end(found, ending),
         )  # fmt: skip
         found.runtime.on_call = partial(self.witness.is_told_to_serve, found)
         found.loop.on_write = partial(self.witness.writes, found)
@@ -191,10 +192,14 @@ class Deployment:
                 if not self.living(broker) and self.world.now_ms >= down_until_ms:
                     self.start_broker(broker)
 
-    def _judge_end(self, broker: str, ending: Ending) -> None:
-        self.note(f"    a process of {broker} ended with {ending.code}: {ending.text}")
+    def _judge_end(self, one: SimBroker, ending: Ending) -> None:
+        self.note(f"    a process of {one.broker} ended with {ending.code}: {ending.text}")
         if ending.code == BROKEN:
-            raise InvariantBroken(f"the agent of {broker} ended as broken: {ending.text}")
+            raise InvariantBroken(f"the agent of {one.broker} ended as broken: {ending.text}")
+        rows = self.kafka.records(self.names.of_broker(one.broker).heartbeats)
+        beats = [parse_heartbeat(row.value or b"") for row in rows if row.timestamp_ms >= int(one.began_ms)]
+        of_broker = [beat for beat in beats if isinstance(beat, Heartbeat) and beat.session.broker == one.broker]
+        self.witness.agents.end(one, ending, bool(self.living(one.broker)), of_broker)
 
     # ------------------------------------------------------------ operators and clients
 

@@ -208,7 +208,9 @@ class Nemesis:
         ms = self._dice.choice((9_000, 14_000, 45_000))
         lost = self._dice.sample(BROKERS, self._dice.choice((1, 2, 2, 3)))
         for broker in lost:
-            self._at.world.after(self._dice.choice((0, 0, 3_000, 8_000)), partial(self._lose_machine, broker, ms))
+            self._at.world.after(
+                self._dice.choice((0, 0, 3_000, 8_000, 20_000)), partial(self._lose_machine, broker, ms)
+            )
         return f"{', '.join(sorted(lost))} for {ms} ms"
 
     def _lose_machine(self, broker: str, ms: float) -> None:

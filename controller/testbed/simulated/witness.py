@@ -58,7 +58,7 @@ class Witness:
         self._breach = ""
         self._kafka, self._lease_ms = kafka, settings.lease_ms
         self._controllers: dict[str, float] = {}  # when each began
-        self._answers = Answers(self.note)
+        self._answers = Answers(self.note, self._serving)
         self._breaker = Breaker(settings, self.note, self._lives)
         self.agents = Agents(world, settings, self.note)
         self._dice = world.dice("refusals")

@@ -76,6 +76,7 @@ class SessionStage:
         self.journal = Journal()
         self.changes = Signal()
         self.lost: list[str] = []
+        self.stuck: list[str] = []
         self.hears = True  # whether the journal can be followed
         metrics = AgentMetrics()
         self.publisher = EventPublisher(
@@ -107,6 +108,7 @@ class SessionStage:
             deregister=self.publisher.deregister,
             on_registered=lambda: None,
             on_lost=self.lost.append,
+            on_stuck=self.stuck.append,
             boot_ms=self.boot_ms,
             metrics=metrics,
         )

@@ -148,6 +148,28 @@ def test_what_cancelled_work_has_begun_to_serve_is_dropped_too() -> None:
     play(scenario, runtime)
 
 
+def test_a_process_that_was_replaced_while_a_session_ended_begins_no_other_one() -> None:
+    class Slow(MemoryRuntime):
+        stopped = asyncio.Event()
+
+        async def drop(self, bundle: Bundle) -> None:
+            await self.stopped.wait()
+            await super().drop(bundle)
+
+    async def scenario(stage: SessionStage) -> None:
+        await stage.own()
+        sent = len(stage.outbox.heartbeats)
+        stage.sessions.end("lease")
+        await stage.read(stage.journal.register(A._replace(incarnation=A.incarnation + 1, nonce="newer")))
+        runtime.stopped.set()
+        await settle()
+        assert (len(stage.lost), stage.sessions.over, stage.runtime.serving()) == (1, True, {})
+        assert len(stage.outbox.heartbeats) == sent, "not even a heartbeat"
+
+    runtime = Slow(MemoryFences())
+    play(scenario, runtime)
+
+
 def test_a_runtime_that_cannot_stop_ends_the_process_instead_of_the_session() -> None:
     class Unstoppable(MemoryRuntime):
         async def drop(self, bundle: Bundle) -> None:
@@ -157,7 +179,8 @@ def test_a_runtime_that_cannot_stop_ends_the_process_instead_of_the_session() ->
         await stage.own()
         stage.sessions.end("lease")
         await settle()
-        assert ["goes on serving" in text for text in stage.lost] == [True]
+        assert ["goes on serving" in text for text in stage.stuck] == [True]
+        assert stage.lost == [], "no other process is this broker, so the supervisor may start the next one"
         assert stage.sessions.current == A, "no further session, which would be granted bundles"
         assert stage.sessions.over
 

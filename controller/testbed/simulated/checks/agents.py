@@ -3,16 +3,22 @@
 - A session that has said goodbye says nothing more, and one that was never registered says none.
 - A broker leaves before its time is over only once its journal names it nowhere. The process after it does not count as
   leaving.
-- A session ends that cannot follow the journal, or fetches nothing although Kafka takes its records.
+- A session ends that cannot follow the journal, or fetches nothing although Kafka takes its records. One that ends
+  before its lease, and before the journal says so, says goodbye: its last heartbeats may still arrive.
+- A process that has read of another one in its place says nothing more. One that gives way to another is right, or has
+  heard of it more than once.
 - An operator's split is at the boundary that was named, and strictly inside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from controller.agent.lifecycle import LOST, Ending
 from controller.domain.entries import Entry, Kind
+from controller.domain.events import Heartbeat
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
 from controller.domain.settings.policy import ControlSettings
@@ -22,6 +28,7 @@ from controller.testbed.simulated.world import World
 
 CLOCK = 1.1  # an agent's time, at most, against true time
 SLACK_MS = 2_500.0  # for timers, and for what is under way
+HEARD_TWICE = 2  # heartbeats of another process that one must have heard before it gives way
 
 
 class Agents:
@@ -35,6 +42,7 @@ class Agents:
         self._acted_ms: dict[SimBroker, float] = {}  # when a session was last seen to live
         self._begun: dict[SimBroker, int] = {}  # the newest session that has sent a heartbeat
         self._since: dict[SimBroker, tuple[int, float]] = {}  # session, and since when it is seen to live
+        self._leases_ms: dict[str, int] = {}  # session -> the end of its lease, when it spoke last
         self.boundaries: dict[str, int] = {}  # command of an operator -> the boundary that it names
 
     def send(self, one: SimBroker, record: Mapping[str, Any]) -> None:
@@ -42,8 +50,11 @@ class Agents:
         sessions = one.agent.sessions
         assert sessions is not None
         session = str(sessions.current)
+        kind = record.get("kind", "heartbeat")
         if session in self._left:
-            self._breach(f"{session} speaks after its goodbye: {record.get('kind', 'heartbeat')}")
+            self._breach(f"{session} speaks after its goodbye: {kind}")
+        if (other := _in_its_place(one.agent.watcher.state, sessions.current)) is not None:
+            self._breach(f"{session} says {kind!r} although it has read that {other} is in its place")
         if record.get("kind") == "goodbye":
             self._left.add(session)
             self._judge_goodbye(one, session)
@@ -51,6 +62,7 @@ class Agents:
             self._judge_beginning(one, sessions.current)
         if sessions.may_act():
             self._acted_ms[one] = self._world.now_ms
+            self._leases_ms[session] = sessions.lease.until_ms
             self._judge_hearing(one)
         else:
             self._behind.pop(one, None)
@@ -74,6 +86,18 @@ class Agents:
                 if all(Bundle.parse(name).lower != boundary for name in entry.data["children"]):
                     self._breach(f"{entry.bundle} is split into {entry.data['children']}, not at 0x{boundary:08x}")
 
+    def end(self, one: SimBroker, ending: Ending, others: bool, beats: Iterable[Heartbeat]) -> None:
+        """A process has ended by itself. `others`: whether there are others of its broker; `beats`: all heartbeats of
+        it since the start of the process."""
+        sessions = one.agent.sessions
+        if ending.code != LOST or others:
+            return
+        if sessions is not None and _in_its_place(one.agent.watcher.state, sessions.current) is not None:
+            return
+        of_others = Counter(beat.session.process for beat in beats if beat.session.nonce != one.nonce)
+        if max(of_others.values(), default=0) < HEARD_TWICE:
+            self._breach(f"a process of {one.broker} gives way to another one that is not there: {ending.text}")
+
     def _judge_goodbye(self, one: SimBroker, session: str) -> None:
         sessions, state = one.agent.sessions, one.agent.watcher.state
         assert sessions is not None
@@ -93,6 +117,9 @@ class Agents:
         if self._begun.get(one) == session.number:
             return
         self._begun[one] = session.number
+        ended_early = self._leases_ms.get(str(before), 0) > one.boot_ms() and before in one.agent.watcher.state.sessions
+        if ended_early and str(before) not in self._left:
+            self._breach(f"{session} begins, and {before}, whose lease was valid, never said goodbye")
         if str(before) in self._left and one.heard_ms <= self._acted_ms.get(one, 0.0):
             self._breach(f"{session} begins, and {one.broker} still fetches nothing")
 
@@ -116,3 +143,11 @@ class Agents:
         if one not in self._since or self._since[one][0] != number:
             self._since[one] = (number, self._world.now_ms)
         return self._since[one][1]
+
+
+def _in_its_place(state: ClusterState, session: Session) -> Session | None:
+    """The session of another process that is this broker, by the journal: a newer one, or the first of its number."""
+    known = state.brokers.get(session.broker)
+    if known is None or known.session.incarnation < session.incarnation or known.session.process == session.process:
+        return None
+    return known.session

@@ -33,6 +33,15 @@ class ConfirmedFences:
         place = bundle.namespace, bundle.lower, exclusive_end(bundle.upper)
         self._confirmed[place] = max(self._confirmed.get(place, (-1, "")), (epoch, owner))
 
+    def check_cover(self, engine: StoreEngine) -> None:
+        """The engine knows the newest fence at both ends of every range that was ever fenced."""
+        in_force = engine.fences()
+        for namespace, lower, upper in self._confirmed:
+            for at in (lower, upper - 1):
+                found = [(f.epoch, f.owner) for f in in_force if f.namespace == namespace and f.lower <= at < f.upper]
+                if found != [self._over(namespace, at)]:
+                    self._breach(f"the store has the fences {found} over 0x{at:08x}, not {self._over(namespace, at)}")
+
     def check_in_force(self, engine: StoreEngine) -> None:
         """The engine knows the fences that were confirmed, and takes nothing that they exclude."""
         in_force = engine.fences()
@@ -104,6 +113,7 @@ class JudgedEngine(StoreEngine):
         """See `StoreEngine`."""
         found = super().acquire(bundle, epoch, owner, tails=tails)
         self.fences_confirmed.confirm(bundle, epoch, owner)
+        self.fences_confirmed.check_cover(self)
         return found
 
     def append(self, topic: str, epoch: int, owner: str, messages: list[Message]) -> list[Stored]:
