@@ -5,7 +5,8 @@ reads from its tables, though without a journal, and the same plan is made of it
 
 - what was learned of brokers and bundles (`policy/usage`)
 - the strategy's own memory (rolling averages, hits, plans), as the journal would keep it
-- moves decided and not seen yet; a move counts as carried out, at the time of its decision, once a line shows it
+- moves decided and not seen yet: for a few minutes they count as under way, as reports may be older than the move; a
+  move counts as carried out, at the time of its decision, once a line shows it
 - when bundles moved, for their grace period
 - names and their order: while the bundles stay the same, a line costs no sorting
 """
@@ -31,11 +32,12 @@ from controller.policy.strategies import get
 from controller.policy.strategies.weighted.target_choice import PARTITION
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
-from controller.policy.view.frame import OWNED, Frame, Ints
+from controller.policy.view.frame import MOVING, OWNED, Frame, Ints
 from controller.policy.view.snapshot import Snapshot, from_frame
 from controller.policy.view.tabulate import quantise
 
 REPORTS = 6 * MIN_REPORTS  # a line covers a whole window: as many reports as a minute has
+UNDERWAY_MS = 180_000  # brokers report once a minute (Pulsar's shortest interval); a report or two may be lost
 EPOCH = 1  # nobody else decides between two lines, so every decision is made on the newest epoch
 SMALLEST_MEMORY_BYTES = 1e6  # a smaller limit of memory is in MiB, as Pulsar's brokers report it
 LARGEST_SUM = 2.0**61  # in quantised units
@@ -107,6 +109,7 @@ class DecideSession:
         bundle, reporter = at[rows], reporter[rows]
         owner = self._owner(bundle, reporter, brokers)
         self._note_moves(owner, brokers, line.now_ms)
+        status = self._carry_on(owner, brokers, line.now_ms)
         usage, limit = _quantised_resources(line)
         return Frame.of(
             line.now_ms,
@@ -114,7 +117,7 @@ class DecideSession:
             brokers,
             self._names.sorted,
             broker={name: values[order] for name, values in self._broker_facts(line).items()},
-            bundle={"owner": owner, "status": OWNED, "epoch": EPOCH, "moved_at_ms": self._moved_at_ms},
+            bundle={"owner": owner, "status": status, "epoch": EPOCH, "moved_at_ms": self._moved_at_ms},
             row={"bundle": bundle, "reporter": reporter, "reports": REPORTS},
             usage=usage[order],
             limit=limit[order],
@@ -167,6 +170,17 @@ class DecideSession:
                 del self._underway[name]
         self._moved_at_ms[now_ms - self._moved_at_ms >= grace_ms] = 0
         self._out_of_sight = {name: at for name, at in self._out_of_sight.items() if now_ms - at < grace_ms}
+
+    def _carry_on(self, owner: Ints, brokers: tuple[str, ...], now_ms: int) -> Ints:
+        """[N] status; moves under way count as done, in `owner` as well."""
+        status = np.full(len(owner), OWNED, np.int64)
+        places = {name: at for at, name in enumerate(brokers)} if self._underway else {}
+        for name, move in self._underway.items():
+            at = self._names.place_of(name)
+            if at is not None and move.source in places and now_ms - move.at_ms < UNDERWAY_MS:
+                status[at] = MOVING
+                owner[at] = places.get(move.target or "", owner[at])
+        return status
 
     def _broker_facts(self, line: Line) -> dict[str, Ints]:
         """[B] columns in the line's order. A broker that comes back, or comes back empty, is another process."""

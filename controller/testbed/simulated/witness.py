@@ -45,6 +45,7 @@ from controller.testbed.simulated.world import World
 CLOCK_LEAST = 0.9  # of the true time, by any clock
 REFUSALS = 0.1  # of the commits: what they must not be is tried as well
 WITH_A_LEASE = ("opened", "sent", "deliver", "acked")  # what a broker tells clients
+SERVES_NOTHING = ("released", "rejected")  # of a range, says who says this
 
 
 class Witness:
@@ -98,6 +99,10 @@ class Witness:
                 self.note(f"{one.broker} begins session {record['session']} while it serves {serving}")
             return
         self._answers.say(sessions.current, record)
+        if kind in SERVES_NOTHING:
+            served = [str(other) for other in serving if other.overlaps(Bundle.parse(record["bundle"]))]
+            if served:
+                self.note(f"{one.broker} says {kind!r} of {record['bundle']} while it serves {served}")
         if kind == "goodbye":
             if serving:
                 self.note(f"{one.broker} says goodbye while it serves {serving}")

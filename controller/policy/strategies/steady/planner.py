@@ -138,7 +138,9 @@ class Planner:
         estimate may be wrong; of one far above the level, whose larger bundles may not move now, if they bring enough
         of its excess."""
         usual = Bounds(self.least, 0.0, self.ceiling)
-        largest, excess = float(relief.max()), float(self.model.score[source] - self.model.level)
+        excess = float(self.model.score[source] - self.model.level)
+        fitting = relief[relief <= max(excess, self.least)]  # a larger one cannot move, and stops none of the others
+        largest = float((fitting if self.pressing[source] and len(fitting) else relief).max())
         if self.pressing[source] or self._are_enough(source, relief, largest, excess):
             softer = usual._replace(least=min(self.least, max(HALF * largest, SMALLEST * self.least)))
             return [usual, softer] if largest >= UNNOTICED * self.least else [softer]

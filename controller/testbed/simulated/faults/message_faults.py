@@ -12,6 +12,8 @@ STOPS_MS = (500, 2_000, 5_000, 12_000)  # around the 10 s after which a broker g
 CUT_MS, HELD_AFTER_MS = 20_000, 3_000  # the lease ends in between
 HELD_MS = (6_000, 9_000, 14_000)  # until others have the bundles
 GONE_MS = (100, 1_000, 4_000)
+SLOW, SLOW_FOR_MS = 40.0, 600.0  # so that a broker has requests under way when it is paused
+PAUSED_MS = (7_000, 9_000, 20_000)  # beyond its lease
 
 
 class MessageFaults:
@@ -29,6 +31,7 @@ class MessageFaults:
             "clients killed": (2, self._kill_clients),
             "clients paused": (1, self._pause_clients),
             "requests outlive their lease": (4, self._hold_requests),
+            "paused with requests under way": (4, self._pause_amid_requests),
         }
 
     def _stop_store(self, dice: Random) -> str:
@@ -73,6 +76,22 @@ class MessageFaults:
         one.link.cut_until_ms = at.world.now_ms + CUT_MS
         at.world.after(HELD_AFTER_MS, hold)
         return f"of {one.broker} for {ms} ms"
+
+    def _pause_amid_requests(self, dice: Random) -> str | None:
+        """When a broker wakes up, the first that it reads are answers to what it asked before its lease ended."""
+        living = self._at.living()
+        if not living:
+            return None
+        one, ms, at = dice.choice(living), dice.choice(PAUSED_MS), self._at
+
+        def pause() -> None:
+            if not at.calm:
+                one.pause(ms)
+
+        at.network.slow = SLOW
+        at.world.after(SLOW_FOR_MS, lambda: setattr(at.network, "slow", 1.0))
+        at.world.after(SLOW_FOR_MS * dice.random(), pause)
+        return f"{one.broker} for {ms} ms"
 
     def _slow_down(self, dice: Random) -> str:
         network = self._at.network
