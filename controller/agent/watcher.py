@@ -202,10 +202,12 @@ class Watcher:
         """Note the newest seq that a controller names. Its records arrive in order, and its entries stay: when it names
         a smaller one than before, that one was forged."""
         self.heard_journal_id = feed.journal_id or ""
+        in_charge = feed.instance == self.state.instance
         before = self._claims.get(feed.instance)
-        if (before is None or before.seq != feed.seq) and (before is not None or len(self._claims) < CLAIMANTS):
+        heard = before is not None or in_charge or len(self._claims) < CLAIMANTS
+        if heard and (before is None or before.seq != feed.seq):
             self._claims[feed.instance] = _Claim(feed.seq)
-        if feed.instance == self.state.instance:
+        if in_charge:
             for instance, claim in self._claims.items():
                 claim.denied = claim.denied or (instance != feed.instance and claim.seq > feed.seq)
         self._weigh()
