@@ -65,7 +65,7 @@ def step(
         if isinstance(event, BrokerEvent):
             _on_broker_event(ctx, event)
     if batch.read_to_end:
-        watch.back_after_outage(now_ms, settings)
+        watch.back_after_outage(now_ms, ctx.read_ms, settings)
         expire_leases(ctx)
         expire_deadlines(ctx)
         expire_orders(ctx)

@@ -83,18 +83,19 @@ class Watch:
         if record.state is State.RETIRED:
             self.rejections.pop(name, None)
 
-    def back_after_outage(self, now_ms: int, settings: ControlSettings) -> bool:
+    def back_after_outage(self, now_ms: int, read_ms: int, settings: ControlSettings) -> bool:
         """Note that input was read to its end. If the last time was more than a lease ago, because Kafka was
         unavailable or this process was stopped, no session could be heard: leases and deadlines restart as after a
-        restart, and this returns True."""
+        restart, and this returns True. They do so at `read_ms`: as of `now_ms`, before the records were asked for, the
+        outage may not have been over."""
         before, self.judged_ms = self.judged_ms, now_ms
         if before is None or now_ms - before <= settings.lease_ms:
             return False
-        away_ms = now_ms - before
-        self.heard = {session: max(at, now_ms) for session, at in self.heard.items()}
+        away_ms = read_ms - before
+        self.heard = {session: max(at, read_ms) for session, at in self.heard.items()}
         self.deadlines = {name: at + away_ms for name, at in self.deadlines.items()}
         self.order_deadlines = {name: at + away_ms for name, at in self.order_deadlines.items()}
-        self.listening_until_ms = now_ms + settings.lease_ms + settings.margin_ms
+        self.listening_until_ms = read_ms + settings.lease_ms + settings.margin_ms
         return True
 
     def overdue(self, now_ms: int) -> list[str]:

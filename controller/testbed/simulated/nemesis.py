@@ -23,6 +23,7 @@ FAULTS = 25  # a run
 MESSAGES_EVERY = 4  # of these faults, there is one on the way of messages as well
 ALL_FAULTS = FAULTS + FAULTS // MESSAGES_EVERY  # their numbers follow
 LEAST_BROKERS = 2  # that are left alive by single crashes
+DIES_AFTER_MS = (50, 1_500)  # after the start of another process beside it
 STEPS_MS = (-3_600_000, -2_000, 2_000, 3_600_000)  # of a wall clock
 
 
@@ -158,9 +159,12 @@ class Nemesis:
         return one.broker
 
     def _start_beside(self) -> str:
-        broker, take_over = self._dice.choice(BROKERS), self._dice.random() < 0.5
+        """The older process may die meanwhile, with a heartbeat on its way."""
+        broker, take_over, dies = self._dice.choice(BROKERS), self._dice.random() < 0.5, self._dice.random() < 0.4
+        for older in self._at.living(broker) if dies else ():
+            self._at.world.after(self._dice.uniform(*DIES_AFTER_MS), older.kill)
         self._at.start_broker(broker, take_over)
-        return f"{broker}{' with --take-over' if take_over else ''}"
+        return f"{broker}{' with --take-over' if take_over else ''}{', and the older one dies' if dies else ''}"
 
     def _leave(self) -> str | None:
         one = self._one()

@@ -27,6 +27,7 @@ class StepDriver:
         self.settings = settings or ControlSettings()
         self.state = ClusterState()
         self.now_ms = 1_000_000
+        self.read_later_ms = 0  # than the time as of which a batch is judged
         self.batches = 0
         self.journal: list[Entry] = []
         self.sessions: dict[str, Session] = {}
@@ -46,6 +47,7 @@ class StepDriver:
             ]
         self.batches += 1
         batch = Batch(heartbeats + list(events), {"t": {"0": self.batches}}, self.batches, "i", 0)
+        batch = dataclasses.replace(batch, read_ms=self.now_ms + self.read_later_ms)
         before = self.state
         result: StepResult = step(before, self.watch, batch, self.now_ms, self.settings)
         assert fold(before, result.entries) == result.state

@@ -12,7 +12,7 @@ STOPS_MS = (500, 2_000, 5_000, 12_000)  # around the 10 s after which a broker g
 CUT_MS, HELD_AFTER_MS = 20_000, 3_000  # the lease ends in between
 HELD_MS = (6_000, 9_000, 14_000)  # until others have the bundles
 GONE_MS = (100, 1_000, 4_000)
-SLOW, SLOW_FOR_MS = 40.0, 600.0  # so that a broker has requests under way when it is paused
+SLOW, SLOW_FOR_MS = 100.0, 1_500.0  # so that a broker has requests under way when it is paused
 PAUSED_MS = (7_000, 9_000, 20_000)  # beyond its lease
 
 
