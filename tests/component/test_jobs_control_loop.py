@@ -206,7 +206,7 @@ def test_the_first_batch_ends_no_lease(tmp_path: Path) -> None:
     second.now_ms += 10 * second.patience_ms
     second.loop._now_ms = second.now_ms  # as if the start had taken minutes
     assert len(second.run(second.tick()).sessions) == 1
-    for _ in range(3):  # nobody could be heard before that batch, so a lease begins with it
+    for _ in range(4):  # nobody could be heard before the next one was read, so a lease begins then
         second.now_ms += second.patience_ms // 3
         assert len(second.run(second.tick()).sessions) == 1
     second.now_ms += second.patience_ms // 3

@@ -74,7 +74,7 @@ def guard(frozen: bool, silent: list[str], alive: int) -> tuple[Kind, dict[str, 
 @pytest.mark.parametrize(("epoch", "wrong"), [(1, 0), (2, 1)])
 def test_a_bundle_is_owned_once_its_grantee_says_so_at_that_epoch(epoch: int, wrong: int) -> None:
     found: list[str] = []
-    answers = Answers(found.append)
+    answers = Answers(found.append, dict)
     answers.say(FIRST, {"kind": "serving", "bundle": str(BUNDLE), "epoch": epoch})
     answers.commits(GRANTED, ClusterState())
     assert len(found) == wrong
@@ -82,7 +82,7 @@ def test_a_bundle_is_owned_once_its_grantee_says_so_at_that_epoch(epoch: int, wr
 
 def test_a_released_that_the_owner_never_said_is_found() -> None:
     found: list[str] = []
-    answers = Answers(found.append)
+    answers = Answers(found.append, dict)
     answers.say(SESSIONS[1], {"kind": "released", "bundle": str(BUNDLE), "epoch": 2})
     parties = {"by": str(FIRST), "to": str(SESSIONS[1])}
     entries = following(
@@ -90,6 +90,27 @@ def test_a_released_that_the_owner_never_said_is_found() -> None:
     )
     answers.commits(entries, fold(ClusterState(), GRANTED))
     assert [text for text in found if "'released'" in text]
+
+
+@pytest.mark.parametrize(("said", "data", "wrong"), [(False, {}, 1), (True, {}, 0), (False, {"fence": True}, 0)])
+def test_a_grant_without_a_fence_beside_a_silent_owner_is_found(said: bool, data: dict[str, Any], wrong: int) -> None:
+    found: list[str] = []
+    answers = Answers(found.append, dict)
+    parties = {"by": str(FIRST), "to": str(SESSIONS[1])}
+    known = [*GRANTED, *following(GRANTED, owned("releasing", 2, **parties))]
+    if said:
+        answers.say(FIRST, {"kind": "released", "bundle": str(BUNDLE), "epoch": 2})
+    answers.commits(following(known, owned("releasing", 3, **parties, data=data)), fold(ClusterState(), known))
+    assert len([text for text in found if "without a fence" in text]) == wrong
+
+
+@pytest.mark.parametrize(("served", "wrong"), [({BUNDLE: 1}, 1), ({}, 0)])
+def test_what_counts_as_missing_and_is_served_is_found(served: dict[Bundle, int], wrong: int) -> None:
+    found: list[str] = []
+    answers = Answers(found.append, lambda: {FIRST: served})
+    missing = owned("releasing", 2, by=str(FIRST), reason="missing_from_inventory")
+    answers.commits(following(GRANTED, missing), fold(ClusterState(), GRANTED))
+    assert len(found) == wrong
 
 
 def test_leases_that_end_beyond_the_limit_are_found() -> None:
