@@ -9,8 +9,8 @@ The feed is trusted only where it continues the journal. An entry counts when it
 the journal as far as it was read; the first entry of that controller's successor is read from the table. What that
 controller sent last is the newest seq that it stands by. A larger one that somebody else names counts until the
 controller denies it and the table does not have it: it may be a successor's, while the old controller goes on speaking.
-Records that name another journal are ignored.
-When an entry contradicts one that was applied, one of the two was forged: the table is loaded again as a whole.
+Records that name another journal are ignored. When an entry contradicts one that was applied, one of the two was
+forged: the table is loaded again as a whole.
 """
 
 from __future__ import annotations
@@ -213,9 +213,14 @@ class Watcher:
         self._weigh()
 
     def _weigh(self) -> None:
-        """Know the largest seq that is claimed and not disproved."""
-        self._claims = {who: claim for who, claim in self._claims.items() if not (claim.denied and claim.not_found)}
-        newest = max((self.state.seq, *(claim.seq for claim in self._claims.values())))
+        """Know the largest seq that is claimed and not disproved; forget claims that are settled."""
+        applied = self.state.seq
+        self._claims = {
+            instance: claim
+            for instance, claim in self._claims.items()
+            if claim.seq > applied and not (claim.denied and claim.not_found)
+        }
+        newest = max((applied, *(claim.seq for claim in self._claims.values())))
         if newest < self.known_seq:
             log.warning("the feed named seq %d, the newest one is %d", self.known_seq, newest)
             self._metrics.bad_records.labels("feed_beyond_journal").inc()
@@ -270,7 +275,6 @@ class Watcher:
         self._gap.set()
 
     def _measure(self) -> None:
-        self._claims = {who: claim for who, claim in self._claims.items() if claim.seq > self.state.seq}
         self._weigh()
         if self.state.seq < self.known_seq:
             self._gap.set()

@@ -39,18 +39,16 @@ class ConfirmedFences:
         for namespace, lower, upper in self._confirmed:
             for at in (lower, upper - 1):
                 found = [(f.epoch, f.owner) for f in in_force if f.namespace == namespace and f.lower <= at < f.upper]
-                if found != [self._over(namespace, at)]:
-                    self._breach(f"the store has the fences {found} over 0x{at:08x}, not {self._over(namespace, at)}")
+                wanted = self._over(namespace, at)
+                if found != [wanted]:
+                    self._breach(f"the store has the fences {found} over 0x{at:08x}, and has confirmed {wanted}")
 
     def check_in_force(self, engine: StoreEngine) -> None:
         """The engine knows the fences that were confirmed, and takes nothing that they exclude."""
-        in_force = engine.fences()
+        self.check_cover(engine)
         for namespace, lower, upper in list(self._confirmed):
-            wanted = self._over(namespace, lower)
-            found = [(f.epoch, f.owner) for f in in_force if f.namespace == namespace and f.lower <= lower < f.upper]
-            if found != [wanted]:
-                self._breach(f"the store has the fences {found} over 0x{lower:08x}, and has confirmed {wanted}")
-            self._check_refusals(engine, Bundle(namespace, lower, min(upper, RING_END)), *wanted)
+            bundle = Bundle(namespace, lower, min(upper, RING_END))
+            self._check_refusals(engine, bundle, *self._over(namespace, lower))
 
     def _check_refusals(self, engine: StoreEngine, bundle: Bundle, epoch: int, owner: str) -> None:
         """Nobody else may have the epoch in force, and the epochs before it are over."""
