@@ -38,17 +38,18 @@ class SimBroker:
 
     def __init__(
         self, kafka: SimKafka, store: SimStore, network: SimNetwork, broker: str, nonce: str, options: AgentOptions,
-        names: TopicNames, *, clock_rate: float, can_fence: bool, on_serve: Callable[[], None],
-        on_end: Callable[[Ending], None],
+        names: TopicNames, *, clock_rate: float, can_fence: bool, on_end: Callable[[Ending], None],
     ) -> None:  # fmt: skip
         world = kafka.world
         self.broker, self.nonce, self.dice = broker, nonce, world.dice(f"{broker} {nonce}")
         self.link = Link(self.dice)
         self.alive = True
+        self.on_fenced: Callable[[Bundle, int], None] = lambda bundle, epoch: None
         self.table_cut_until_ms = 0.0
         self.wall_step_ms = 0.0
         self.began_ms = world.now_ms
         self.heard_ms = world.now_ms  # when records were last fetched
+        self.stalled_until_ms = 0.0  # its clock is there already: it was stopped within a call
         self.asked_to_leave_ms = math.inf
         self.leave_timeout_ms = options.leave_timeout_ms
         self.sessions_begun = 1  # the highest number of a session that it has sent a heartbeat of
@@ -61,9 +62,10 @@ class SimBroker:
             network, f"{broker} {nonce}", clock_rate, lambda: delay_ms(self.dice, 1, 80) * store.slow
         )
         reference = ReferenceBroker(
-            f"{broker}.{nonce}", ADDRESS, may_serve=lambda: self.agent.may_serve(), clock_ms=self.boot_ms
-        )
-        self.runtime = SimRuntime(reference, self.dice, on_serve, can_fence)
+            f"{broker}.{nonce}", ADDRESS, may_serve=lambda: self.agent.may_serve(), clock_ms=self.boot_ms,
+            on_fenced=lambda bundle, epoch: self.on_fenced(bundle, epoch),
+        )  # fmt: skip
+        self.runtime = SimRuntime(reference, self.dice, can_fence)
         journal = SimFollower(store, lambda: world.now_ms >= self.table_cut_until_ms)
         self.agent = Agent(
             broker, nonce, self.runtime,
@@ -81,9 +83,19 @@ class SimBroker:
         """SIGSTOP, and SIGCONT so much later."""
         self.loop.paused_until_ms = max(self.loop.paused_until_ms, self._world.now_ms + ms)
 
+    def stall(self, ms: float) -> None:
+        """Be stopped for so long within the next heartbeat, once Kafka has it; its machine is cut off afterwards."""
+
+        def stop() -> None:
+            self.pause(ms)
+            self.stalled_until_ms = self._world.now_ms + ms
+            self.link.cut_until_ms = max(self.link.cut_until_ms, self.stalled_until_ms + self._lease_ms)
+
+        self.producers[0].stall = (self._heartbeats, stop)
+
     def resume(self) -> None:
         """SIGCONT."""
-        self.loop.paused_until_ms = self._world.now_ms
+        self.loop.paused_until_ms = max(self._world.now_ms, self.stalled_until_ms)
 
     def leave(self) -> None:
         """SIGTERM."""
@@ -131,7 +143,7 @@ class SimBroker:
 
     def boot_ms(self) -> int:
         """CLOCK_BOOTTIME of its machine."""
-        return int(self._world.now_ms * self._rate)
+        return int(max(self._world.now_ms, self.stalled_until_ms) * self._rate)
 
     def wall_ms(self) -> int:
         """The wall clock, which somebody may set."""

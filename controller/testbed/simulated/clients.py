@@ -36,16 +36,16 @@ NAME = "simulated"
 AT_ONCE, SINGLY, CUMULATIVE, BOTH = range(4)
 
 
-def topics_of(namespace: str, bundles: int, each: int = 1) -> list[str]:
-    """Names of topics: so many in every one of the namespace's first bundles."""
-    found: dict[int, list[str]] = {number: [] for number in range(bundles)}
-    for number in count():
-        name = f"persistent://{namespace}/messages-{number}"
-        place = found[topic_hash(name) * bundles >> 32]
-        if len(place) < each:
-            place.append(name)
-        if all(len(names) == each for names in found.values()):
-            return [name for names in found.values() for name in names]
+def topics_of(namespace: str, numbers: Sequence[int]) -> list[str]:
+    """Names of topics: so many in each of the namespace's first bundles."""
+    found: list[list[str]] = [[] for _ in numbers]
+    for serial in count():
+        name = f"persistent://{namespace}/messages-{serial}"
+        bundle = topic_hash(name) * len(numbers) >> 32
+        if len(found[bundle]) < numbers[bundle]:
+            found[bundle].append(name)
+        if [len(names) for names in found] == list(numbers):
+            return [name for names in found for name in names]
     raise AssertionError
 
 

@@ -43,8 +43,8 @@ from controller.testbed.simulated.world import World, delay_ms
 NAMESPACE, BUNDLES = "t/n", 4
 BROKERS = ("a:1", "b:1", "c:1", "d:1")
 LOOKUP_PORTS = {broker: 8_000 + number for number, broker in enumerate(BROKERS)}
-TOPICS = topics_of(NAMESPACE, BUNDLES)  # of clients
-OPTIONS = AgentOptions(report_interval_ms=3_600_000, leave_timeout_ms=20_000)
+TOPICS = topics_of(NAMESPACE, (2, 1, 1, 1))  # of clients: two in one bundle, so that its split has to choose
+OPTIONS = AgentOptions(report_interval_ms=12_000, leave_timeout_ms=20_000)
 DRIFT = 0.07  # of a machine's boot clock, either way: two clocks may differ by a margin a lease, and hardly more
 CANNOT_FENCE = 0.3  # of the runs have a broker whose store knows no fences
 LAG_LIMIT = 30  # entries: small, as a run has some hundred
@@ -134,10 +134,11 @@ class Deployment:
         rate = self._draw_rate()
         found = SimBroker(
             self.kafka, self.store, self.network, broker, f"n{self._serial}", options, self.names,
-            clock_rate=rate, can_fence=broker != self.unfenced, on_serve=self.witness.begins_to_serve,
-            on_end=lambda ending: self._judge_end(found, ending),
+            clock_rate=rate, can_fence=broker != self.unfenced, on_end=lambda ending: self._judge_end(found, ending),
         )  # fmt: skip
         found.runtime.on_call = partial(self.witness.is_told_to_serve, found)
+        found.runtime.on_serve = partial(self.witness.begins_to_serve, found)
+        found.on_fenced = partial(self.witness.is_fenced, found)
         found.loop.on_write = partial(self.witness.writes, found)
         for producer in found.producers:
             producer.on_send = partial(self.witness.sends, found)
@@ -248,7 +249,7 @@ class Deployment:
         self.kafka.slow = self.store.slow = self.network.slow = 1.0
         self.kafka.lost_feed = self.store.spoilt = 0.0
         for link in self.links():
-            link.cut_until_ms = link.deaf_until_ms = now_ms
+            link.cut_until_ms = link.deaf_until_ms = link.refused_until_ms = now_ms
             link.lost_acks = 0.0
         for one in self.living():
             one.resume()

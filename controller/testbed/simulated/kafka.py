@@ -30,6 +30,10 @@ class Undelivered(Exception):
     """Raised by the future of a record that was not acknowledged in time; it may be there all the same."""
 
 
+class Refused(Exception):
+    """Raised by the future of a record that Kafka does not take, at once; it is not there."""
+
+
 class Fetched(NamedTuple):
     """A record as a reader gets it."""
 
@@ -44,6 +48,7 @@ class Link:
         self.dice = dice
         self.cut_until_ms = 0.0
         self.deaf_until_ms = 0.0  # sends, but fetches nothing
+        self.refused_until_ms = 0.0  # Kafka takes no record of it: its rights are gone
         self.lost_acks = 0.0  # the part of the acknowledgements that get lost
 
 
@@ -129,7 +134,10 @@ class SimKafka:
 
 
 class SimProducer:
-    """The `Sender` of one process: one request at a time, sent again until it is acknowledged or too old."""
+    """The `Sender` of one process: one request at a time, sent again until it is acknowledged, refused or too old.
+
+    `stall`: called, once, when a record of this topic has just reached Kafka, before `send` returns.
+    """
 
     def __init__(self, kafka: SimKafka, link: Link, runs: Callable[[], bool]) -> None:
         """`runs`: whether the process runs at this moment; a paused one sends later, a dead one never."""
@@ -137,6 +145,7 @@ class SimProducer:
         self._queue: list[tuple[str, bytes, str | None, float, Future[tuple[int, int]]]] = []
         self._busy = False
         self.dead = False
+        self.stall: tuple[str, Callable[[], None]] | None = None
         self.appended_ms: dict[str, float] = {}  # topic -> when its newest record there was sent
         self.on_send: Callable[[str, Mapping[str, Any]], None] = lambda topic, record: None
 
@@ -147,8 +156,14 @@ class SimProducer:
         self.on_send(topic, value)
         result: Future[tuple[int, int]] = Future()
         self._queue.append((topic, to_json(value), key, self._kafka.world.now_ms, result))
-        if not self._busy:
-            self._busy = True
+        if self._busy:
+            return result
+        self._busy = True
+        if self.stall is not None and self.stall[0] == topic and self._kafka.reaches(self._link):
+            (_, stall), self.stall = self.stall, None
+            self._try()
+            stall()
+        else:
             self._later(1, 10, self._try)
         return result
 
@@ -167,6 +182,12 @@ class SimProducer:
             self._busy = False
             return
         topic, value, key, sent_ms, result = self._queue[0]
+        if world.now_ms < self._link.refused_until_ms:
+            self._queue.pop(0)
+            self._kafka.counts["record refused"] += 1
+            result.set_exception(Refused(f"{topic}: not authorized"))
+            self._later(0, 1, self._try)
+            return
         if self._expired():
             self._queue.pop(0)
             self._kafka.counts["send expired"] += 1

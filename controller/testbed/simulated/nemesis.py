@@ -56,6 +56,8 @@ class Nemesis:
             "feed records lost": (2, self._lose_feed),
             "tables out of one's reach": (1, self._cut_tables),
             "wall clock set": (1, self._set_clock),
+            "Kafka takes nothing of one": (2, self._refuse_records),
+            "stopped amid a heartbeat": (2, self._stall),
             "Kafka down": (1, self._stop_kafka),
             "Kafka slow": (2, self._slow_kafka),
             "tables down": (2, self._stop_tables),
@@ -120,7 +122,7 @@ class Nemesis:
         if not self._at.bundles():
             return None
         bundle, unload = self._dice.choice(self._at.bundles()), self._dice.random() < 0.5
-        boundary = self._dice.choice((None, bundle.lower, bundle.lower + (bundle.upper - bundle.lower) // 3))
+        boundary = self._dice.choice((None, bundle.lower, bundle.lower + (bundle.upper - bundle.lower) // 3, bundle.middle()))
         if boundary is None:
             self._at.command("split_bundle", bundle=str(bundle), unload=unload)
             return str(bundle)
@@ -244,6 +246,22 @@ class Nemesis:
         at = self._dice.randrange(len(links))
         links[at].deaf_until_ms = self._at.world.now_ms + ms
         return f"machine {at} for {ms} ms"
+
+    def _refuse_records(self) -> str | None:
+        """Somebody has taken an agent's rights away, and gives them back."""
+        one, ms = self._one(), self._dice.choice(LONG_MS)
+        if one is None:
+            return None
+        one.link.refused_until_ms = self._at.world.now_ms + ms
+        return f"{one.broker} for {ms} ms"
+
+    def _stall(self) -> str | None:
+        """A virtual machine is moved, and has no network for a while at its new place."""
+        one, ms = self._one(), self._dice.choice((1_000, 2_000, 4_000))
+        if one is None:
+            return None
+        one.stall(ms)
+        return f"{one.broker} for {ms} ms"
 
     def _lose_acks(self) -> str | None:
         links = self._at.links()

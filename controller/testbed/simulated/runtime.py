@@ -6,7 +6,7 @@ Whatever happens to a call, the broker itself is the real one, over the real sto
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from random import Random
 
 from controller.brokers.reference.runtime import ReferenceBroker
@@ -17,8 +17,7 @@ from controller.testbed.simulated.world import delay_ms
 
 
 class SimRuntime:
-    """A `BrokerRuntime`. `on_call` is told of every call to serve a bundle, `on_serve` of every time that something is
-    served from then on.
+    """A `BrokerRuntime`. `on_call` is told of every call to serve a bundle, `on_serve` of what is served from then on.
 
     `can_fence` False: the agent says that its store knows no fences. `fence` then excludes nobody, and a bundle counts
     as served for as long as its agent wants that, whatever epoch the store is at.
@@ -26,13 +25,14 @@ class SimRuntime:
 
     kind, authority, version = ReferenceBroker.kind, ReferenceBroker.authority, ReferenceBroker.version
 
-    def __init__(self, broker: ReferenceBroker, dice: Random, on_serve: Callable[[], None], can_fence: bool) -> None:
+    def __init__(self, broker: ReferenceBroker, dice: Random, can_fence: bool) -> None:
         self.can_fence = can_fence
+        self.on_serve: Callable[[Collection[Bundle]], None] = lambda bundles: None
         self.on_call: Callable[[Bundle], None] = lambda bundle: None
         self.slow_ms = 0.0
         self.fails = 0.0  # the part of the calls that fail
         self.refusing = False
-        self._broker, self._dice, self._on_serve = broker, dice, on_serve
+        self._broker, self._dice = broker, dice
         self._unfenced: dict[Bundle, int] = {}  # served, but for the store's fence
 
     # ------------------------------------------------------------ as the broker does it
@@ -96,7 +96,7 @@ class SimRuntime:
             self._unfenced[bundle] = epoch
         else:
             self._unfenced.pop(bundle, None)
-        self._on_serve()
+        self.on_serve([bundle])
         await self._work()
 
     async def release(self, bundle: Bundle, next_owner: Where | None) -> None:
@@ -117,7 +117,7 @@ class SimRuntime:
         await self._work()
         await self._broker.split(parent, children)
         self._unfenced.pop(parent, None)
-        self._on_serve()
+        self.on_serve(list(children))
 
     async def _work(self) -> None:
         await asyncio.sleep((delay_ms(self._dice, 1, 40) + self.slow_ms) / 1000)

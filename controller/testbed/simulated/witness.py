@@ -15,7 +15,7 @@ A breach is kept, as the code in which it is noticed may well survive an excepti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from controller.brokers.reference.store.protocol import header_of
@@ -38,6 +38,8 @@ from controller.testbed.simulated.broker import SimBroker
 from controller.testbed.simulated.checks.agents import Agents
 from controller.testbed.simulated.checks.answers import Answers
 from controller.testbed.simulated.checks.breaker import Breaker
+from controller.testbed.simulated.checks.emptying import Emptying
+from controller.testbed.simulated.checks.halves import Halves
 from controller.testbed.simulated.checks.refusals import check_refusals
 from controller.testbed.simulated.kafka import SimKafka
 from controller.testbed.simulated.world import World
@@ -62,6 +64,7 @@ class Witness:
         self._answers = Answers(self.note, self._serving)
         self._breaker = Breaker(settings, self.note, self._lives)
         self.agents = Agents(world, settings, self.note)
+        self._halves, self._emptying = Halves(self.note), Emptying(world, brokers, self.note)
         self._dice = world.dice("refusals")
         self._someone_serves = False
 
@@ -76,9 +79,15 @@ class Witness:
 
     # ------------------------------------------------------------ told by processes
 
-    def begins_to_serve(self) -> None:
-        """A broker has begun to serve something."""
+    def begins_to_serve(self, one: SimBroker, bundles: Collection[Bundle]) -> None:
+        """A broker has begun to serve these."""
         self._someone_serves = self._world.alarmed = True
+        self.agents.serve(one, bundles)
+
+    def is_fenced(self, one: SimBroker, bundle: Bundle, epoch: int) -> None:
+        """The store has refused what a broker wrote, which has told so."""
+        if one.runtime.serving().get(bundle) == epoch:
+            self.note(f"{one.broker} goes on serving {bundle} at epoch {epoch}, which the store has fenced")
 
     def is_told_to_serve(self, one: SimBroker, bundle: Bundle) -> None:
         """An agent tells its broker to serve this."""
@@ -99,6 +108,7 @@ class Witness:
                 self.note(f"{one.broker} begins session {record['session']} while it serves {serving}")
             return
         self._answers.say(sessions.current, record)
+        self._halves.say(record)
         if kind in SERVES_NOTHING:
             served = [str(other) for other in serving if other.overlaps(Bundle.parse(record["bundle"]))]
             if served:
@@ -123,6 +133,8 @@ class Witness:
         self._answers.commits(entries, before)
         self._breaker.commits(entries, before, decided_ms)
         self.agents.commits(entries, after)
+        self._halves.commits(entries)
+        self._emptying.commits(entries, after)
         if self._dice.random() < REFUSALS:
             check_refusals(entries, before, self.note)
         for entry in entries:

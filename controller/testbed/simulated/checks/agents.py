@@ -8,12 +8,13 @@
 - A process that has read of another one in its place says nothing more. One that gives way to another is right, or has
   heard of it more than once.
 - An operator's split is at the boundary that was named, and strictly inside.
+- A broker begins to serve only what the journal, as far as its agent has read, still names it for.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from controller.agent.lifecycle import LOST, Ending
@@ -66,6 +67,16 @@ class Agents:
             self._judge_hearing(one)
         else:
             self._behind.pop(one, None)
+
+    def serve(self, one: SimBroker, bundles: Collection[Bundle]) -> None:
+        """A broker begins to serve these."""
+        if one.agent.sessions is None:
+            return
+        session, records = one.agent.sessions.current, one.agent.watcher.state.bundles
+        for bundle in bundles:
+            record = records.get(str(bundle))
+            if record is None or not record.names(session) or record.state is State.RETIRED:
+                self._breach(f"{session} begins to serve {bundle}, which the journal has taken back: {record}")
 
     def commits(self, entries: Sequence[Entry], after: ClusterState) -> None:
         """A controller has committed these entries."""
