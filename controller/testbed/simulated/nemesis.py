@@ -122,7 +122,8 @@ class Nemesis:
         if not self._at.bundles():
             return None
         bundle, unload = self._dice.choice(self._at.bundles()), self._dice.random() < 0.5
-        boundary = self._dice.choice((None, bundle.lower, bundle.lower + (bundle.upper - bundle.lower) // 3, bundle.middle()))
+        third = bundle.lower + (bundle.upper - bundle.lower) // 3
+        boundary = self._dice.choice((None, bundle.lower, third, bundle.middle()))
         if boundary is None:
             self._at.command("split_bundle", bundle=str(bundle), unload=unload)
             return str(bundle)

@@ -32,7 +32,7 @@ class Halves:
                 if moved:
                     self._judge(list(children), moved, said)
 
-    def _judge(self, children: Sequence[str], moved: set[str | None], said: Mapping[str, Any]) -> None:
+    def _judge(self, children: Sequence[str], moved: set[str], said: Mapping[str, Any]) -> None:
         best = "best_" if said.get("best_boundary") == Bundle.parse(children[0]).upper else ""
         lower, upper = float(said.get(f"{best}lower_load", 0.0)), float(said.get(f"{best}upper_load", 0.0))
         if lower != upper and (children[0] if lower < upper else children[1]) not in moved:
