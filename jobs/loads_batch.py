@@ -5,12 +5,12 @@ one Spark job, averaged and written by this process; a large one stays in Spark.
 
 After a crash a batch is run again with the same records. Each table then skips rows it already has, so the rows must
 not depend on what the first run wrote: everything read back from the tables excludes this batch's own rows.
-`broker_panes` is written last: once a batch appears there, all its rows are in the other tables.
+`broker_panes` is written last: once a batch appears there, all its rows are in the other tables, except for averages of
+bundles, which may come while the next batch runs (`controller.loads.averages`).
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -24,16 +24,18 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from controller.ledger.tables import TableRoot
-from controller.loads.layout import BROKER, BUNDLE, Layout
+from controller.loads.averages import Averages, relevant_after_ms
+from controller.loads.driver_writer import DriverWriter, Marker
+from controller.loads.layout import BROKER, BUNDLE
 from controller.loads.panes import merge_brokers
-from controller.loads.rolling_averages import RollingAverages, lag_ms
+from controller.loads.rolling_averages import RollingAverages
 from controller.loads.rules import ReportLimits
 from controller.loads.seen import Seen
 from controller.loads.settings import LoadsSettings
 from controller.loads.task import BAD, BROKERS, BUNDLES, SEEN, Order
 from jobs.loads_parse import bundle_rows, judge_records, tables_of
 from jobs.loads_rolling_spark import rolling_rows
-from jobs.loads_writers import DriverWriter, Marker, SparkWriter
+from jobs.loads_writers import SparkWriter
 
 log = logging.getLogger(__name__)
 QUARANTINE = "quarantine"
@@ -94,7 +96,10 @@ class LoadsBatch:
     next_batch: int = field(init=False, default=NO_BATCH)  # the batch that the state in memory is valid for
     newest_ms: int = field(init=False, default=0)  # newest pane end of all earlier batches
     seen: Seen = field(init=False, default_factory=Seen)
-    rolling: dict[str, RollingAverages] = field(init=False, default_factory=dict)
+    averages: Averages = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.averages = Averages(self.settings, self.root)
 
     def process(self, records: DataFrame, batch_id: int, query_id: str) -> BatchReport:
         """Process the records of one batch. An exception ends the query; the batch is then run again."""
@@ -108,9 +113,11 @@ class LoadsBatch:
             answers = answers.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             overview = self._collect(answers, clock)
+            self.averages.finish()
+            clock.lap("average")
             driver = self._driver_writes(overview)
             first_ms, last_ms = overview.event_ms()
-            marker = Marker(query_id, batch_id, _metadata(first_ms, last_ms))
+            marker = Marker.of(query_id, batch_id, first_ms, last_ms)
             self._write(answers, overview, marker, driver, clock)
         finally:
             if keep:
@@ -180,7 +187,7 @@ class LoadsBatch:
             clock.lap("quarantine")
         if overview.brokers is None:
             return
-        load = self._rolling(BROKER, marker).fold(overview.brokers, self.newest_ms)
+        load = self.averages.of_brokers(overview.brokers, marker, self.newest_ms)
         with ThreadPoolExecutor(1, "loads-brokers") as other:
             written = other.submit(by_driver.append, BROKER.load, load, marker, marker.columns())
             if driver:
@@ -193,27 +200,23 @@ class LoadsBatch:
         clock.lap("brokers")
 
     def _bundles_by_driver(self, parts: list[pa.Table], marker: Marker, writer: DriverWriter, clock: _Clock) -> None:
-        """Write the panes while the averages are computed: delta-rs releases Python's lock."""
         if not parts:
             return
         panes = pa.concat_tables(parts)
-        with ThreadPoolExecutor(1, "loads-panes") as other:
-            written = other.submit(writer.append, BUNDLE.panes, panes, marker, marker.columns())
-            load = self._rolling(BUNDLE, marker).fold(panes, self.newest_ms)
-            clock.lap("average")
-            writer.append(BUNDLE.load, load, marker, marker.columns())
-            written.result()
+        self.averages.write_bundles(
+            panes, marker, self.newest_ms, lambda: writer.append(BUNDLE.panes, panes, marker, marker.columns())
+        )
         clock.lap("write")
 
     def _bundles_by_spark(
         self, panes: DataFrame, rows: int, marker: Marker, writer: SparkWriter, clock: _Clock
     ) -> None:
-        self.rolling.pop(BUNDLE.load, None)  # outdated from here on; the next small batch reads it from the tables
+        self.averages.forget_bundles()
         panes = panes.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             session = panes.sparkSession
             earlier = f"NOT (writer = '{marker.writer}' AND batch_id >= {marker.batch_id})"
-            panes_after_ms, load_after_ms = self._relevant_after_ms()
+            panes_after_ms, load_after_ms = relevant_after_ms(self.settings, self.newest_ms)
             panes_before = session.read.format("delta").load(self.root.uri(BUNDLE.panes))
             load_before = session.read.format("delta").load(self.root.uri(BUNDLE.load))
             load = rolling_rows(
@@ -232,40 +235,13 @@ class LoadsBatch:
         finally:
             panes.unpersist()
 
-    def _rolling(self, layout: Layout, marker: Marker) -> RollingAverages:
-        """The averages in memory, or those recovered from the rows of earlier batches."""
-        if layout.load in self.rolling:
-            return self.rolling[layout.load]
-        settings = self.settings
-        rolling = RollingAverages(layout, settings.short_horizon_ms, settings.long_half_life_ms, settings.recover_ms)
-        panes_after_ms, load_after_ms = self._relevant_after_ms()
-        named, longs = [*layout.keys, *layout.carried], [column for _, column in layout.longs]
-        panes = self.root.open(layout.panes).to_pyarrow_dataset()
-        load = self.root.open(layout.load).to_pyarrow_dataset()
-        rolling.recover(
-            panes.to_table(
-                columns=["pane_end_ms", *named, *layout.sums],
-                filter=(pc.field("pane_end_ms") > panes_after_ms) & _not_this(marker),
-            ),
-            load.to_table(
-                columns=["as_of_ms", "batch_id", *named, *longs],
-                filter=(pc.field("as_of_ms") > load_after_ms) & _not_this(marker),
-            ),
-        )
-        self.rolling[layout.load] = rolling
-        return rolling
-
-    def _relevant_after_ms(self) -> tuple[int, int]:
-        """The oldest pane end and the oldest as_of, both exclusive, that can still affect a new row."""
-        horizon = self.settings.short_horizon_ms
-        return self.newest_ms - lag_ms(horizon) - horizon, self.newest_ms - self.settings.recover_ms
-
     def _recover(self, query_id: str, batch_id: int) -> None:
         """Restore the state from the tables, after a start or a failed batch."""
-        self.rolling, self.seen, self.newest_ms = {}, Seen(), 0
+        self.seen, self.newest_ms = Seen(), 0
         panes = self.root.open(BROKER.panes).to_pyarrow_dataset()
         marker = Marker(query_id, batch_id, {})
-        newest = pc.max(panes.to_table(columns=["pane_end_ms"], filter=_not_this(marker))["pane_end_ms"]).as_py()
+        newest = pc.max(panes.to_table(columns=["pane_end_ms"], filter=marker.others())["pane_end_ms"]).as_py()
+        self.averages.begin_again(marker, newest or 0)
         if newest is None:
             return
         self.newest_ms = newest
@@ -288,13 +264,3 @@ class _Clock:
         now = time.monotonic()
         self.laps[name] = self.laps.get(name, 0.0) + now - self._last
         self._last = now
-
-
-def _metadata(first_ms: int | None, last_ms: int | None) -> dict[str, str]:
-    if first_ms is None or last_ms is None:
-        return {}
-    return {"ballast.min_event_ms": json.dumps(first_ms), "ballast.max_event_ms": json.dumps(last_ms)}
-
-
-def _not_this(marker: Marker) -> pc.Expression:
-    return ~((pc.field("writer") == marker.writer) & (pc.field("batch_id") >= marker.batch_id))

@@ -77,12 +77,20 @@ class LoadsQuery:
         try:
             if ended:
                 self._lock.release()
+                self.finish()
                 self._wait_for_commit()
             else:
                 log.warning("the running loads batch is given up after %.0f s; the next start runs it", BATCH_WAIT_S)
             self.query.stop()
         except Exception as error:  # an interrupted stop sometimes counts as a failure; the tables are complete
             log.warning("the loads query's stop: %s", str(error).splitlines()[0] if str(error) else error)
+
+    def finish(self) -> None:
+        """Wait for the averages of the newest batch; without that, the next start makes up for them."""
+        try:
+            self.batch.averages.finish()
+        except Exception as error:
+            log.warning("averages of the newest loads batch failed; the next start writes them: %s", error)
 
     def _wait_for_commit(self) -> None:
         # A stop before the checkpoint's commit would make Spark run the batch again, though without effect.

@@ -14,7 +14,8 @@ from controller.ledger.append import append
 from controller.ledger.loads import read_panes
 from controller.ledger.maintenance import BULK, DAY_MS, Tended, maintain
 from controller.ledger.tables import TableRoot
-from jobs.loads_writers import Marker, SparkWriter
+from controller.loads.driver_writer import Marker
+from jobs.loads_writers import SparkWriter
 from jobs.maintain_job import SparkEngine, maintain_all
 from schemas.arrow import arrow_table
 from schemas.catalog import TABLES
