@@ -40,7 +40,7 @@ from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
 from controller.policy.view.frame import Frame
 from controller.policy.view.reason_codes import ALLOWED
-from controller.policy.view.snapshot import Snapshot, from_frame
+from controller.policy.view.snapshot import Bools, Snapshot, from_frame
 from controller.policy.view.tabulate import Columns, count_rule_facts, tabulate
 
 INPUTS_VERSION = 1
@@ -172,7 +172,6 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
     memory = unpack_memory(kept)
     plan = make_plan(from_frame(frame, inputs.settings), name, memory, inputs.settings, challenger)
     snapshot = plan.snapshot
-    oversized = find_exceeded_limits(snapshot.fields, inputs.settings.split) != ALLOWED
     read = frame if plan.outcome.reads_latencies else replace(frame, latencies=None)
     stored = {
         "v": INPUTS_VERSION,
@@ -182,14 +181,7 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         "code_version": inputs.code_version,
         "settings": _stored(inputs.settings),
         "memory": kept,
-        "frame": read.select(
-            plan.outcome.considered
-            | snapshot.displaced
-            | oversized
-            | mark_overridden(snapshot)
-            | mark_violations(snapshot)
-            | mark_pending_moves(snapshot, memory.get(PACING, {}))
-        ).to_json(),
+        "frame": read.select(mark_deciding(plan, memory, inputs.settings)).to_json(),
     }
     decisions = tuple(
         replace(decision, id=f"{inputs.round_id}-{f'{name}-' if challenger else ''}{at:04d}")
@@ -207,6 +199,19 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         challenger=challenger,
         inputs=stored,
         loads=None if challenger else _collect_loads(snapshot, inputs),
+    )
+
+
+def mark_deciding(plan: Plan, memory: Mapping[str, Any], settings: PolicySettings) -> Bools:
+    """[N] the bundles without which the plan might have been another; a stored round names these."""
+    snapshot = plan.snapshot
+    return np.asarray(
+        plan.outcome.considered
+        | snapshot.displaced
+        | (find_exceeded_limits(snapshot.fields, settings.split) != ALLOWED)
+        | mark_overridden(snapshot)
+        | mark_violations(snapshot)
+        | mark_pending_moves(snapshot, memory.get(PACING, {}))
     )
 
 

@@ -71,7 +71,9 @@ class Model:
         self._avoided = _avoided(snapshot)
         self.placement_state = track_placement(snapshot)
         self.set_levels()
-        self._judge_by_all(self.now.max(axis=1, initial=0.0) > self.levels + FAR * self.norms)
+        far = self.now.max(axis=1, initial=0.0) > self.levels + FAR * self.norms
+        self.judged_by_bundles: Bools = usage.explained | (far & ~self.full & usage.known_bursts)
+        self._judge_by_all(far)
 
     def _judge_by_all(self, far: Bools) -> None:
         """Those far above the level right now are urgent as well, unless their bundles have had such bursts before."""

@@ -60,6 +60,7 @@ class Planner:
         self._enter(model)
         self.evidence = Evidence(snapshot, model, timing, settings)
         self.log = DecisionLog(snapshot, NAME, self.evidence.first_reason, self.evidence.of_broker)
+        self.log.visited |= model.judged_by_bundles
         budget = snapshot.quota.allow(max(MIN_BUDGET, wanted))
         self.chosen = Choices(snapshot, model, self.log, self.evidence, budget)
         most = min(budget, int(self.chosen.left.max(initial=0)))

@@ -43,6 +43,7 @@ class Usage:
     lasting: Floats  # [N] the part of it that is expected to last
     slow: Bools  # [B]
     impossible: Bools  # [B]
+    explained: Bools  # [B] as far above the limit, and by their own bundles
     rounds: int  # so many the model has seen
     wander: float  # of brokers' loads from round to round, as a share of their mean
 
@@ -58,6 +59,7 @@ class Usage:
         used = estimates.broker("cpu_used") / scale + _moved_since(snapshot, cost[:, CPU], speed)
         now[known, CPU] = np.maximum(used, 0.0)[known]
         now[:, NETWORK] += estimates.correction / _SCALES[NETWORK]
+        impossible, explained = _impossible(snapshot, cost[:, CPU])
         return cls(
             now=now,
             passing=estimates.burst / _SCALES,
@@ -69,7 +71,8 @@ class Usage:
             cost_error=estimates.bundle("cpu_error") / scale,
             lasting=estimates.bundle("lasting_permille") / PERMILLE,
             slow=_is_slow(snapshot, speed, now[:, CPU] - estimates.broker("cpu_base") / scale) | _lags_behind(snapshot),
-            impossible=_impossible(snapshot, cost[:, CPU]),
+            impossible=impossible,
+            explained=explained,
             rounds=estimates.rounds,
             wander=estimates.wander_permille / PERMILLE,
         )
@@ -109,11 +112,13 @@ def _lags_behind(snapshot: Snapshot) -> Bools:
     return np.asarray(backlog_s > np.maximum(BACKLOG_S, BACKLOG_FACTOR * usual))
 
 
-def _impossible(snapshot: Snapshot, cost: Floats) -> Bools:
-    """[B] utilised far above the limit. CPU that the broker's own bundles account for is load all the same."""
+def _impossible(snapshot: Snapshot, cost: Floats) -> tuple[Bools, Bools]:
+    """[B] utilised far above the limit; and whose CPU is, but its own bundles account for it: that is load."""
     over = np.nan_to_num(snapshot.utilisation) > IMPOSSIBLE_FACTOR
+    explained = np.zeros(len(over), bool)
     if over[:, CPU].any():
         owned = snapshot.owner != NOBODY
         of_bundles = np.bincount(snapshot.owner[owned], cost[owned], len(over))
-        over[:, CPU] &= of_bundles * SLOW < np.nan_to_num(snapshot.usage[:, CPU])
-    return np.asarray(over.any(axis=1))
+        explained = over[:, CPU] & (of_bundles * SLOW >= np.nan_to_num(snapshot.usage[:, CPU]))
+        over[:, CPU] &= ~explained
+    return np.asarray(over.any(axis=1)), np.asarray(explained)
