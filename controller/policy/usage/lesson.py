@@ -78,8 +78,9 @@ class Parts:
         return Parts(bundles, np.maximum(self.base, least), speed)
 
 
-def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools) -> UsageModel:
-    """The model after this round. `full`: [B] whose usage is at its limit, so that it says "at least"."""
+def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools, misread: Bools) -> UsageModel:
+    """The model after this round. `full`: [B] whose usage is at its limit, so that it says "at least"; `misread`: [B]
+    whose usage and traffic contradict each other."""
     brokers, count = model.brokers, len(model.brokers.names)
     rows = Rows.of(model, seen, unit)
     work = sum_by(seen.reporter, rows.load * model.bundles.factor[seen.bundle], count) + weigh(seen.unnamed, unit)
@@ -96,7 +97,7 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools) -> UsageMode
     parts = Parts(of_bundles, brokers.base_variance, work**2 * brokers.speed_variance)
     doubt = _doubt(model, seen, rows, parts)
     deviation = surprise / np.sqrt(doubt + reading)
-    brokers, held, lasted = _hold_back(brokers, surprise, deviation, silent)
+    brokers, held, lasted = _hold_back(brokers, surprise, deviation, silent, misread)
     silent = silent | held
     trend = np.where(silent | full, brokers.trend, TREND_KEPT * brokers.trend + deviation)
     chance = ~lasted & (np.abs(surprise) <= SURPRISE * np.sqrt(parts.total + reading))
@@ -182,11 +183,11 @@ def _change(model: UsageModel, seen: Seen, rows: Rows) -> Floats:
 
 
 def _hold_back(
-    brokers: BrokerStates, surprise: Floats, deviation: Floats, silent: Bools
+    brokers: BrokerStates, surprise: Floats, deviation: Floats, silent: Bools, misread: Bools
 ) -> tuple[BrokerStates, Bools, Bools]:
     """[B] whose surprise is not learned from yet, as nothing explains it and it may end as it began; and whose has
     lasted."""
-    beyond = ~silent & ~np.isnan(brokers.error) & (np.abs(deviation) > SURPRISE)
+    beyond = ~silent & ~np.isnan(brokers.error) & ((np.abs(deviation) > SURPRISE) | misread)
     fell = beyond & (deviation < 0)
     ended = np.where(beyond, 0.0, brokers.above) + np.where(fell, brokers.stood, 0.0)
     memory, needed = recall(brokers.burst, brokers.since, np.where(silent, 0.0, ended), NOISE_ROUNDS)
