@@ -16,12 +16,12 @@ from dataclasses import replace
 import numpy as np
 
 from controller.domain.load import RESOURCE_SCALES, RESOURCES
-from controller.policy.usage.bursts import follow, reprice
+from controller.policy.usage.bursts import PATIENCE, follow, reprice
 from controller.policy.usage.drivers import DRIVER_COLUMNS, Drivers, cost_of, learn_drivers
 from controller.policy.usage.lesson import SLOWEST, TINY, Bools, learn
 from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, UsageModel
 from controller.policy.usage.network import follow_networks
-from controller.policy.usage.seen import CPU, FULL, Seen, sum_by, weigh
+from controller.policy.usage.seen import CPU, FULL, Seen, sum_by, sums_by, weigh
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE, Estimates
 from controller.policy.view.frame import NOBODY, Frame, Ints
@@ -40,7 +40,8 @@ def observe(model: UsageModel, frame: Frame) -> tuple[UsageModel, Estimates]:
     model = model.aligned(frame.brokers, frame.bundles).forget_ended(frame.broker("incarnation"))
     full = seen.usage >= FULL * seen.limit
     misread = _misread(model, seen)
-    telling = _telling(model, seen, full) & ~misread
+    seen = _as_before(model, seen, misread) if misread.any() else seen
+    telling = _telling(model, seen, full)
     usual = np.maximum(seen.usage - _peculiar(model, seen), LEAST_USUAL * seen.usage)
     spread = _spread_of_bundles(seen)
     drivers = learn_drivers(model.drivers, seen.traffic[telling], usual[telling], spread[telling])
@@ -62,8 +63,8 @@ def _telling(model: UsageModel, seen: Seen, full: Bools) -> Bools:
 
 
 def _misread(model: UsageModel, seen: Seen) -> Bools:
-    """[B] whose traffic should cost a multiple of what they use, unlike that of others. One round does not make that
-    true; what lasts is learned as cheap bundles."""
+    """[B] whose traffic should cost a multiple of what they use, unlike that of others. That is not believed before it
+    has lasted; then it is learned as cheap bundles."""
     heard = np.isfinite(seen.usage)
     if model.drivers is None or not heard.any():
         return np.zeros(len(heard), bool)
@@ -71,7 +72,20 @@ def _misread(model: UsageModel, seen: Seen) -> Bools:
     times = expected / np.maximum(np.maximum(seen.usage, LEAST_READ * seen.limit), TINY)
     middle = (int(heard.sum()) - 1) // 2
     usual = max(1.0, float(np.partition(times[heard], middle)[middle]))
-    return np.asarray(heard & (times > MISREAD * usual))
+    return np.asarray(heard & (times > MISREAD * usual) & (model.brokers.above < PATIENCE - 1))
+
+
+def _as_before(model: UsageModel, seen: Seen, misread: Bools) -> Seen:
+    """With the traffic of the round before for the bundles of these brokers [B]."""
+    assert model.drivers is not None
+    cost, bundles = weigh(seen.rows, model.drivers.unit), model.bundles
+    stayed = misread[seen.reporter] & (bundles.carrier[seen.bundle] == seen.reporter) & (cost > 0)
+    ratio = np.where(stayed, bundles.carried[seen.bundle] / np.where(cost > 0, cost, 1.0), 1.0)
+    of_bundle = np.ones(len(bundles.names))
+    of_bundle[seen.bundle[stayed]] = ratio[stayed]
+    rows = seen.rows * ratio[:, None]
+    change = sums_by(seen.reporter, rows - seen.rows, len(misread))
+    return replace(seen, rows=rows, full=seen.full * of_bundle[:, None], traffic=np.maximum(seen.traffic + change, 0.0))
 
 
 def _change_of_unit(before: Drivers | None, after: Drivers | None, seen: Seen) -> float:

@@ -23,7 +23,7 @@ from controller.policy.view.snapshot import NO_GROUP
 
 PARTNERS = 4  # targets that are looked into
 PAYS = 2.5  # times what a single move must bring: two bundles are disturbed for it
-PAYS_IF_FULL = 1.25  # off an overloaded broker
+PAYS_IF_OVERLOADED = 1.25  # off an overloaded broker
 SWAPS_LISTED = 5  # in the evidence of either half
 MOST = 32  # bundles of either side: the largest of the source, the ones of the target by size
 
@@ -128,21 +128,19 @@ def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bou
     source_after = highest(_after(model.used[source], leaving.relief[:, :, None] - returned, -model.rate[source]))
     target_after = highest(_after(model.busy[target], leaving.work[:, :, None] - returned, model.rate[target]))
     before = float(model.score[source])
-    full = bool(model.full[source])  # relieved by what is likely, not only by what is sure
-    if full:
-        gain = before - np.maximum(source_after, target_after)
-    else:
-        variance = leaving.variance[:, None] + returning.variance
-        ends = source_after + model.margin(source, variance), target_after + model.margin(target, variance)
-        gain = model.gain_with_margin(source, *ends)
-    pays = PAYS_IF_FULL if full else PAYS
+    variance = leaving.variance[:, None] + returning.variance
+    ends = source_after + model.margin(source, variance), target_after + model.margin(target, variance)
+    gain = model.gain_with_margin(source, *ends)
+    overloaded = model.is_overloaded(source)  # relieved by what is likely, not only by what is sure
+    brings = before - np.maximum(source_after, target_after) if overloaded else gain
+    pays = PAYS_IF_OVERLOADED if overloaded else PAYS
     least = least_relief_of(pays * bounds.least, leaving.disruption[:, None], returning.disruption)
     rules = (
         (model.avoided(leaving.bundles, np.array([target])), Reason.AVOIDED),
         (model.avoided(returning.bundles, np.array([source])).T, Reason.AVOIDED),
         (before - source_after < least, Reason.NOT_WORTH_MOVING),
         (target_after > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
-        (gain < least, Reason.WOULD_NOT_IMPROVE),
+        (brings < least, Reason.WOULD_NOT_IMPROVE),
     )
     rule = _ruled_out(model, leaving, returning, source_after.shape)
     for hit, reason in rules:
