@@ -63,16 +63,21 @@ def _telling(model: UsageModel, seen: Seen, full: Bools) -> Bools:
 
 
 def _misread(model: UsageModel, seen: Seen) -> Bools:
-    """[B] whose traffic should cost a multiple of what they use, unlike that of others. That is not believed before it
-    has lasted; then it is learned as cheap bundles."""
+    """[B] whose traffic should suddenly cost a multiple of what they use, unlike that of others. That is not believed
+    before it has lasted; then it is learned as cheap bundles."""
     heard = np.isfinite(seen.usage)
     if model.drivers is None or not heard.any():
         return np.zeros(len(heard), bool)
     expected = weigh(seen.traffic, model.drivers.unit) + _peculiar(model, seen)
-    times = expected / np.maximum(np.maximum(seen.usage, LEAST_READ * seen.limit), TINY)
-    middle = (int(heard.sum()) - 1) // 2
-    usual = max(1.0, float(np.partition(times[heard], middle)[middle]))
-    return np.asarray(heard & (times > MISREAD * usual) & (model.brokers.above < PATIENCE - 1))
+    carried = model.bundles.carried * model.bundles.factor
+    there = model.bundles.carrier >= 0
+    before = sum_by(model.bundles.carrier[there].astype(np.int64), carried[there], len(heard))
+    misread = heard & (model.brokers.above < PATIENCE - 1)
+    for usual in (seen.usage, before):  # the same contradiction to both, and not the cluster's
+        times = expected / np.maximum(np.maximum(usual, LEAST_READ * seen.limit), TINY)
+        middle = np.partition(times[heard], (int(heard.sum()) - 1) // 2)[(int(heard.sum()) - 1) // 2]
+        misread &= times > MISREAD * max(1.0, float(middle))
+    return misread
 
 
 def _as_before(model: UsageModel, seen: Seen, misread: Bools) -> Seen:

@@ -127,7 +127,7 @@ class Planner:
         far = excess / self.model.norm
         if far > SWAP_FROM and self._swap_best(source, found, targets, judged):
             return True
-        if far > SPLIT_FROM or self.model.is_overloaded(source):
+        if far > SPLIT_FROM or (self.model.is_overloaded(source) and not self.model.short[source]):
             self._split_or_deny(source, close, judged, excess)
         else:
             self.log.deny(source, judged.obstacle(), self._evidence_of(judged))
