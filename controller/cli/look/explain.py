@@ -206,10 +206,10 @@ def _stayed_text(row: Mapping[str, Any]) -> str:
 def _why_not_text(row: Mapping[str, Any]) -> str:
     """Why the last round did not consider the bundle: how it saw the bundle's broker."""
     what = "was a source, without this bundle among its best" if row["is_source"] else "was no source"
-    score, mean = percent_text(row["score"]) or "unknown", percent_text(row["mean"]) or "unknown"
+    load, level = percent_text(row["score"]) or "unknown", percent_text(row["mean"]) or "unknown"
     lost = "".join(f"; {line}" for line in evidence_lines({"bundles_lost": row["bundles_lost"]}) if row["bundles_lost"])
     broker = f"in round {row['round_id']} its broker {row['broker']} {what}: {_in_words(row)}"
-    return f"{broker} (score {score}, mean {mean}, hits {row['hits']}){lost}"
+    return f"{broker} (load {load}, level {level}, hits {row['hits']}){lost}"
 
 
 def _in_words(row: Mapping[str, Any]) -> str:
@@ -220,7 +220,7 @@ def _in_words(row: Mapping[str, Any]) -> str:
 def _print_scores(rows: Sequence[Mapping[str, Any]]) -> None:
     known = [r for r in RESOURCES if any(row[f"{r}_utilisation"] is not None for row in rows)]
     emit_table(
-        ["broker", "score >", "mean >", "hits >", "source", "eligible", "reason", *(f"{r} >" for r in known)],
+        ["broker", "load >", "level >", "hits >", "source", "eligible", "reason", *(f"{r} >" for r in known)],
         [
             (
                 row["broker"],

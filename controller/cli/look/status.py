@@ -187,7 +187,7 @@ def round_text(last: Mapping[str, Any] | None) -> str:
     sources = ", ".join(last["sources"]) or "none"
     who = f"{last['round_id']} by {last['strategy']}, {duration_text(last['age_ms'])} ago"
     deeds = f"{count_text(last['moves'], 'move')}, {count_text(last['splits'], 'split')}"
-    scores = f"mean {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"
+    scores = f"mean load {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"
     if not percent_text(last["mean_score"]):
         scores = "no broker had a score"
     return f"{who}: sources {sources}; {deeds}; {scores}"

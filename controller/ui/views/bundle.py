@@ -93,7 +93,7 @@ def _none(found: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     why = found["why_not"]
     if why is None:
         return f"{none}: the newest knew nothing of its broker {now['owner']}."
-    figures = f"load {percent_text(why['score']) or 'unknown'}, mean {percent_text(why['mean']) or 'unknown'}"
+    figures = f"load {percent_text(why['score']) or 'unknown'}, level {percent_text(why['mean']) or 'unknown'}"
     reason = why["reason_words"] or why["reason"] or "no reason is known"
     if not why["is_source"]:
         return f"{none}. The newest took nothing off its broker {why['broker']} ({figures}): {reason}."

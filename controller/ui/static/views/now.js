@@ -196,7 +196,7 @@ function roundWords(round) {
   return [
     h("span", null, to("round", round.round_id), ` by ${round.strategy}`),
     `${count(round.moves, "move")}, ${count(round.splits, "split")}`,
-    `mean ${percent(round.mean_score)}, highest ${percent(round.max_score)}`,
+    `mean load ${percent(round.mean_score)}, highest ${percent(round.max_score)}`,
   ];
 }
 

@@ -74,7 +74,7 @@ function headOf({ plans: [plan], newer, older }) {
       ["At (UTC)", h("span", null, time(plan.at_ms), " ", since(plan.at_ms))],
       ["Mode", plan.mode],
       ["Balance", plan.balance === null ? "–" : plan.balance.toFixed(0)],
-      ["Mean, highest", `${percent(plan.mean_score)}, ${percent(plan.max_score)}`],
+      ["Mean, highest load", `${percent(plan.mean_score)}, ${percent(plan.max_score)}`],
       ["Journal", String(plan.seq)],
       ["Took", duration(plan.duration_ms)],
       ["Rules", String(plan.rules)],
