@@ -17,7 +17,7 @@ from controller.domain.load import RESOURCES
 from controller.domain.ownership import IN_FLIGHT
 from controller.domain.reasons.words import describe_reason
 from controller.domain.settings.placement import PlacementSettings
-from controller.domain.state import LIVE, PAUSED, ClusterState, is_foreign
+from controller.domain.state import LIVE, ClusterState, is_foreign
 from controller.ledger.loads import loads_progress
 from controller.operations.bundles import (
     all_bundle_rows,
@@ -280,7 +280,7 @@ def find_late(document: Mapping[str, Any], late_ms: int | None) -> list[str]:
     lag_ms, last = document["loads"]["lag_ms"], document["last_round"]
     if lag_ms is not None and lag_ms > late_ms:
         text = f"the newest load report is {duration_text(lag_ms)} old, so no round can run"
-    elif last is not None and last["age_ms"] > late_ms and document["mode"] != PAUSED:
+    elif last is not None and last["age_ms"] > late_ms:
         text = f"the last round ran {duration_text(last['age_ms'])} ago: three or more are missing"
     else:
         return []

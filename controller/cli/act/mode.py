@@ -1,4 +1,4 @@
-"""`ballast mode`: print or set whether rounds only decide (shadow), act (live) or are off (paused)."""
+"""`ballast mode`: print or set whether rounds act (live) or only decide (shadow; paused, when somebody stops them)."""
 
 from __future__ import annotations
 

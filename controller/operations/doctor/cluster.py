@@ -9,7 +9,7 @@ from controller.config.policy_values import placement_settings
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
-from controller.domain.state import LIVE, METADATA, PAUSED, ClusterState
+from controller.domain.state import LIVE, METADATA, ClusterState
 from controller.ledger.loads_progress import loads_progress
 from controller.operations.adoption_text import adoption_text
 from controller.operations.bundles import find_order_obstacle
@@ -93,7 +93,7 @@ def check_rounds(view: EvidenceView, state: ClusterState, settings: Settings, no
         return
     age_ms = now_ms - last["wall_ms"]
     text = f"the last round, {last['round_id']}, ran {duration_text(age_ms)} ago"
-    if not state.controller_running or state.mode == PAUSED or age_ms <= ROUNDS_MISSED * interval_ms:
+    if not state.controller_running or age_ms <= ROUNDS_MISSED * interval_ms:
         yield fine("rounds", text)
     else:
         late = f"{text}, where one is due every {duration_text(interval_ms)}"

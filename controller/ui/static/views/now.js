@@ -9,7 +9,7 @@ import { Table } from "../table.js";
 
 const AGAIN_MS = 10000; // whether the controller lives, although nothing has changed
 const ASKED_MS = 2000; // while that is being asked
-const MODES = { live: "rounds act", shadow: "rounds only decide", paused: "rounds are off" };
+const MODES = { live: "rounds act", shadow: "rounds only decide", paused: "rounds decide, and nothing moves" };
 
 export const now = {
   title: () => "Now",
