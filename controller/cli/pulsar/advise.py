@@ -24,6 +24,7 @@ from controller.brokers.pulsar.policies import read_policies
 from controller.brokers.pulsar.poll import ClusterPoll
 from controller.brokers.pulsar.topics import TopicReader
 from controller.cli.advice_text import describe_failures, print_advice, round_text
+from controller.cli.choices import strategy_names
 from controller.cli.options import AsJson, report_errors
 from controller.cli.pulsar.connection import Connection, run_until_stopped, takes_connection
 from controller.cli.pulsar.record import check_manager
@@ -59,7 +60,9 @@ Rounds = Annotated[
         min=1, show_default=False,
     ),
 ]  # fmt: skip
-Strategy = Annotated[str | None, typer.Option("--strategy", help="Strategy; by default rounds.strategy.")]
+Strategy = Annotated[
+    str | None, typer.Option("--strategy", help="Strategy; by default rounds.strategy.", autocompletion=strategy_names)
+]
 Topics = Annotated[
     bool, typer.Option("--topics", help="Read broker-stats/topics, to say where to split a bundle by load.")
 ]
