@@ -175,6 +175,63 @@ def test_the_keyboard_is_enough(tab: Tab) -> None:
     assert tab.page.url.endswith("/map")
 
 
+@pytest.mark.parametrize("keys", [("j", "j"), ("ArrowDown", "ArrowDown"), ("j", "j", "j", "k")], ids=" ".join)
+@pytest.mark.parametrize(("path", "opens"), [("/now", "broker"), ("/rounds", "round")])
+def test_keys_go_from_row_to_row_without_a_tab_first(tab: Tab, path: str, opens: str, keys: tuple[str, ...]) -> None:
+    tab.open(path)
+    for key in keys:
+        tab.page.keyboard.press(key)
+    second = tab.page.locator("tbody tr:not(.spacer)").nth(1).locator("a").first.inner_text()
+    assert tab.page.evaluate("document.activeElement.textContent") == second
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_selector(f'body[data-ready="{opens}"]', timeout=READY_MS, state="attached")
+    assert second in tab.page.inner_text("h1")
+
+
+def test_arrows_scroll_where_no_row_is_seen(browser: Any, served: str) -> None:
+    tab = Tab(browser, served, viewport={"width": 1280, "height": 320})
+    tab.open("/rounds")
+    tab.page.evaluate("document.querySelector('.scroll').style.marginTop = '2000px'")
+    tab.page.keyboard.press("ArrowDown")
+    assert tab.page.evaluate("document.activeElement.id") == "view"
+    tab.page.keyboard.press("j")
+    assert tab.page.evaluate("Boolean(document.activeElement.closest('tbody tr'))")
+    tab.page.close()
+
+
+@pytest.mark.parametrize("key", ["j", "ArrowRight", "ArrowDown"])
+def test_keys_go_over_the_map_without_a_tab_first(tab: Tab, key: str) -> None:
+    tab.open("/map")
+    tab.page.keyboard.press(key)
+    pointed = tab.page.inner_text(".told b")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_selector('body[data-ready="bundle"]', timeout=READY_MS, state="attached")
+    assert pointed in tab.page.inner_text("h1")
+
+
+def test_what_is_pointed_at_stays_while_the_page_follows_the_cluster(tab: Tab, run: ShortRun) -> None:
+    """A row that has changed is drawn anew, and so is the map."""
+    tab.open("/now")
+    tab.page.keyboard.press("j")
+    tab.page.keyboard.press("j")
+    broker = tab.page.evaluate("document.activeElement.textContent")
+    tab.page.route("**/api/now", lambda route: route.fulfill(json=with_more_bundles(route.fetch().json())))
+    run.command("mode", mode=run.state.mode)
+    tab.page.wait_for_selector("td >> text=4711", timeout=READY_MS)
+    assert tab.page.evaluate("document.activeElement.textContent") == broker
+    tab.open("/map")
+    tab.page.keyboard.press("j")
+    pointed = tab.page.inner_text(".told")
+    with tab.page.expect_response("**/api/map", timeout=READY_MS):
+        run.command("mode", mode=run.state.mode)
+    tab.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert tab.page.inner_text(".told") == pointed
+
+
+def with_more_bundles(document: Any) -> Any:
+    return {**document, "brokers": [{**row, "bundles": 4711, "coming": 0} for row in document["brokers"]]}
+
+
 def test_a_link_opens_the_same_view_in_another_tab(browser: Any, tab: Tab, served: str) -> None:
     tab.open("/now")
     tab.page.locator("td a").first.click()
