@@ -52,7 +52,7 @@ def status(
         "tables": without_login(reader.root.root),
         **with_stop(reader, _read(reader, settings, heard, kafka_error, now_ms), settings.profile, now_ms),
     }
-    document["page"] = None if offline else _find_page(settings, document["journal_id"])
+    document["page"] = None if offline else _find_page(settings, document["journal_id"], document["tables"])
     if as_json:
         emit_json(document)
     else:
@@ -76,10 +76,10 @@ def _ask_kafka(settings: Settings) -> tuple[Heard | None, str | None]:
         return None, str(error)
 
 
-def _find_page(settings: Settings, journal_id: str | None) -> str | None:
+def _find_page(settings: Settings, journal_id: str | None, tables: str) -> str | None:
     from controller.operations.page_address import find_page  # an HTTP client, which takes its time to import
 
-    return find_page(settings, journal_id)
+    return find_page(settings, journal_id, tables)
 
 
 def _print(document: Mapping[str, Any]) -> None:
