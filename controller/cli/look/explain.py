@@ -34,6 +34,7 @@ from controller.operations.evidence_words import missed_text
 from controller.operations.explain import LOOK_BACK, is_broker, reason_document
 from controller.operations.explain import explain as explain_document
 from controller.operations.reading import Reader
+from controller.operations.text import count_text
 
 app = new_app()
 Name = Annotated[
@@ -176,7 +177,8 @@ def _print_bundle(document: Mapping[str, Any]) -> None:
 
 def _print_not_moved(found: Mapping[str, Any], owner: str | None) -> None:
     """Print when rounds considered the bundle and left it, and why; else why none considered it."""
-    rounds = f"the last {found['rounds']} rounds (since {time_text(found['since_ms'])}; --rounds N looks further back)"
+    since = f"(since {time_text(found['since_ms'])}; --rounds N looks further back)"
+    rounds = f"the last {count_text(found['rounds'], 'round')} {since}"
     none = f"none of {rounds} considered it and left it"
     if found["times"]:
         emit_table(

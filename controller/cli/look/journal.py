@@ -23,6 +23,7 @@ from controller.domain.observed import OrderKind
 from controller.domain.strict_json import is_whole
 from controller.ledger.follower import Follower
 from controller.operations.reading import Reader
+from controller.operations.text import count_text
 from schemas.journal import JOURNAL
 
 app = new_app()
@@ -151,7 +152,7 @@ def _what(entry: Entry) -> str:
     if entry.kind is Kind.ROUND:
         return " ".join(f"{count} {kind}" for kind, count in entry.data.get("counts", {}).items())
     if entry.kind is Kind.NAMESPACE_CREATED:
-        return f"{len(entry.data['bundles'])} bundles"
+        return count_text(len(entry.data["bundles"]), "bundle")
     return " ".join(f"{key}={json.dumps(value)}" for key, value in sorted(entry.data.items()))
 
 

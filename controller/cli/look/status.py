@@ -109,7 +109,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "page", document.get("page")
     yield "controller", _controller_text(document["controller"])
     identity = f", id {document['journal_id']}" if document["journal_id"] else ""
-    yield "journal", f"seq {document['seq']}, {document['namespaces']} namespaces{identity}"
+    yield "journal", f"seq {document['seq']}, {count_text(document['namespaces'], 'namespace')}{identity}"
     yield "mode", document["mode"] + ("  (mass-failure breaker tripped)" if document["guard_frozen"] else "")
     if document["adoption"]:
         yield "Pulsar", adoption_text(Adoption.from_json(document["adoption"]))
@@ -142,7 +142,7 @@ def plan_text(plan: Mapping[str, Any]) -> str:
     if plan["phase"] == PlanPhase.DECLINED.value:
         return f"that of round {plan['round_id']} was declined{by}; others of its size are held back for a while"
     what = "waits for approval" if plan["phase"] == PlanPhase.WAITING.value else f"was approved{by}; these are to come"
-    return f"{len(plan['moves'])} moves of round {plan['round_id']}: {what}"
+    return f"{count_text(len(plan['moves']), 'move')} of round {plan['round_id']}: {what}"
 
 
 def orders_text(orders: Mapping[str, Any], obstacle: str | None, mode: str) -> str:

@@ -14,6 +14,7 @@ from controller.cli.options import AsJson, interrupt_on_sigterm, new_group, repo
 from controller.cli.pulsar.dev_traffic import traffic
 from controller.cli.show import emit_facts, emit_json, emit_table
 from controller.domain.errors import ConfigError
+from controller.operations.text import count_text
 from controller.process.paths import RUN
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.credentials import ADMIN
@@ -87,7 +88,7 @@ def up(
         started = cluster.up()
     if namespace:
         made = cluster.admin.create_namespace(cluster.spec.broker_names[0], namespace, bundles)
-        _tell(f"namespace {namespace} " + (f"has {bundles} bundles" if made else "existed"))
+        _tell(f"namespace {namespace} " + (f"has {count_text(bundles, 'bundle')}" if made else "existed"))
     if as_json:
         emit_json(status_document(cluster, read_status(cluster)))
         return

@@ -18,7 +18,7 @@ from controller.operations.evidence_view import EvidenceView
 from controller.operations.overview import BAD_PER_HOUR, ROUNDS_MISSED
 from controller.operations.quarantine import count_rules, quarantined
 from controller.operations.reading import Reader
-from controller.operations.text import duration_text, few_text
+from controller.operations.text import count_text, duration_text, few_text
 
 HOUR_MS = 3_600_000
 
@@ -48,7 +48,7 @@ def check_brokers(state: ClusterState, view: EvidenceView) -> Iterator[Finding]:
         text = f"behind the journal in the last round, so granted nothing: {few_text(behind)}"
         yield warning("agents", text, "see /healthz of these agents, and whether they reach the tables", Page.AGENT)
     elif alive:
-        yield fine("agents", f"{len(alive)} brokers alive, none behind the journal in the last round")
+        yield fine("agents", f"{count_text(len(alive), 'broker')} alive, none behind the journal in the last round")
 
 
 def check_snapshot(reader: Reader, state: ClusterState, settings: Settings) -> Iterator[Finding]:

@@ -189,7 +189,7 @@ function tick() {
 function ages() {
   const now_ms = Date.now() + page.clock_ms;
   for (const element of document.querySelectorAll("time[data-at]")) {
-    const text = `${duration(Math.max(0, now_ms - Number(element.dataset.at)))} ${element.dataset.words}`;
+    const text = `${duration(Math.max(0, now_ms - Number(element.dataset.at)))} ${element.dataset.words}`.trimEnd();
     if (element.textContent !== text) element.textContent = text;
   }
 }

@@ -84,7 +84,8 @@ def _why_left(row: Mapping[str, Any]) -> str:
 
 def _none(found: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     if found["times"]:
-        return f"The last {found['rounds']} rounds considered it and left it {len(found['times'])} times."
+        times = count_text(len(found["times"]), "time")
+        return f"It was considered and left {times} in the last {count_text(found['rounds'], 'round')}."
     if not found["rounds"]:
         return "No round has run yet that could have considered it."
     none = f"None of the last {count_text(found['rounds'], 'round')} weighed moving it"

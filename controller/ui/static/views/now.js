@@ -171,7 +171,7 @@ function tiles(data, context, balance) {
       bundleWords(data.bundles),
       [
         count(data.namespaces, "namespace"),
-        quarantined ? `${quarantined} records quarantined in the last hour` : "",
+        quarantined ? `${count(quarantined, "record")} quarantined in the last hour` : "",
         orderWords(data),
       ],
     ),
