@@ -164,8 +164,9 @@ def _print_broker(document: Mapping[str, Any]) -> None:
 
 def _print_bundle(document: Mapping[str, Any]) -> None:
     now = dict(document["now"])
-    moved_at_ms = now.pop("moved_at_ms", None)
-    emit_facts([*now.items(), ("moved (UTC)", time_text(moved_at_ms) if moved_at_ms else None)])
+    moved_at_ms, entry_at_ms = now.pop("moved_at_ms", None), now.pop("entry_at_ms")
+    times = [("since (UTC)", entry_at_ms), ("grace period from (UTC)", moved_at_ms)]
+    emit_facts([*now.items(), *((name, time_text(at_ms) if at_ms else None) for name, at_ms in times)])
     typer.echo("")
     print_decisions(document["decisions"], "nothing was decided about it")
     print_realised(document["realised"])

@@ -30,7 +30,7 @@ def bundle(cluster: LiveCluster, name: str, now_ms: int) -> Row:
     parsed = Bundle.parse(name)
     entries = [Entry.from_row(row) for row in found["journal"]]
     return {
-        "now": {**now, "namespace": parsed.namespace, "share": (parsed.upper - parsed.lower) / 2**32},
+        "now": {**found["now"], "namespace": parsed.namespace, "share": (parsed.upper - parsed.lower) / 2**32},
         "sentence": _sentence(now),
         "decisions": [decision_row(row) for row in found["decisions"]],
         "stayed": _stayed(found["candidate"], now),

@@ -19,7 +19,9 @@ from controller.config.load import load_settings
 from controller.domain.entries import Entry, Kind
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
+from controller.operations.evidence_view import EvidenceView
 from controller.operations.liveness import Heard
+from controller.operations.reading import Reader
 from controller.process.clock import wall_ms
 from controller.process.paths import ROOT
 from controller.testbed.demo.pictures import HEIGHT, WIDTH, take_pictures
@@ -109,6 +111,41 @@ def test_no_view_is_wider_than_a_phone(browser: Any, served: str, run: ShortRun,
         if view == "now":
             keep(tab, "phone")
         tab.page.close()
+
+
+def test_the_maps_legend_fits_the_narrowest_window(browser: Any, served: str) -> None:
+    tab = Tab(browser, served, viewport={"width": 240, "height": 500})
+    tab.open("/map")
+    legend = tab.page.locator(".scale").bounding_box()
+    last = tab.page.locator(".scale i").last.bounding_box()
+    assert legend["x"] + legend["width"] <= 240
+    assert last["x"] + last["width"] <= legend["x"] + legend["width"] + 1, "no step is cut off"
+    assert last["height"] < 30, "nothing is broken over lines"
+    tab.page.close()
+
+
+def test_a_brokers_name_is_never_broken_over_lines(browser: Any, served: str, run: ShortRun) -> None:
+    decided = EvidenceView(Reader(run.settings)).decisions(skips=False)
+    moves = [row for row in decided if row["kind"] == "transfer" and row["outcome"] == "executed"]
+    tab = Tab(browser, served, viewport=PHONE)
+    judged = next(
+        m for m in moves if tab.page.request.get(f"{served}/api/realised/bundle/{m['bundle']}").json()["rows"]
+    )
+    for path in (f"/round/{judged['round_id']}", f"/bundle/{judged['bundle']}", "/now"):
+        tab.open(path)
+        if path != "/now":
+            tab.page.wait_for_selector("table[aria-label='Predicted and realised']", timeout=READY_MS)
+        # as long as the names of the demo
+        heights = tab.page.evaluate(
+            """[...document.querySelectorAll('td a[href^="/broker/"]')].map((one) => {
+                 one.textContent = 'broker-1';
+                 return one.getClientRects().length * one.offsetHeight;
+               })"""
+        )
+        assert heights, path
+        assert max(heights) < 30, path
+        assert tab.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    tab.page.close()
 
 
 def test_a_time_is_never_broken_over_lines(browser: Any, served: str) -> None:

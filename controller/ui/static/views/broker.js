@@ -47,7 +47,7 @@ function mount(root, context) {
         by: (row) => row.msg_rate,
       },
       {
-        name: "Moved",
+        name: "Moved in round of",
         wide: true,
         align: "right",
         descending: true,
