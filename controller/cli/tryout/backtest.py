@@ -29,6 +29,7 @@ from controller.backtest.run import Finished, run_points
 from controller.backtest.spark import job_arguments, spark_points
 from controller.backtest.store import QUARANTINE, RESULTS_CSV, Job, Store
 from controller.cli.backtest_table import emit_scoreboard
+from controller.cli.choices import strategy_lists
 from controller.cli.options import Conf, Profile, Sets, interrupt_on_sigterm, new_app, report_errors, settings_of
 from controller.cli.show import emit_text
 from controller.config.policy_values import policy_settings
@@ -44,7 +45,13 @@ Reports = Annotated[
     str, typer.Option("--reports", help="JSON lines of load reports, or the root of the tables.", show_default=False)
 ]
 Strategies = Annotated[
-    str, typer.Option("--strategies", help="Comma-separated, in the order of the table.", show_default=False)
+    str,
+    typer.Option(
+        "--strategies",
+        help="Comma-separated, in the order of the table.",
+        show_default=False,
+        autocompletion=strategy_lists,
+    ),
 ]
 Grid = Annotated[
     list[str] | None,
