@@ -15,11 +15,10 @@ from dataclasses import dataclass, field
 from controller.agent.feed import check_number, parse_entry
 from controller.brokers.reference.store.fences import Fence
 from controller.bus.topics import MAX_RECORD_BYTES
-from controller.control.commands import MAX_PARTITIONS
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.events import BrokerEvent, Heartbeat, parse_broker_event, parse_command, parse_heartbeat
-from controller.domain.ids import Bundle, namespace_of
+from controller.domain.ids import MAX_PARTITIONS, Bundle, namespace_of
 from controller.domain.ring import MAX_BUNDLES_AT_CREATION
 from controller.domain.state import JOURNAL, authority_of
 from controller.domain.strict_json import parse_strictly

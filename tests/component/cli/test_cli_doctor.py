@@ -241,5 +241,7 @@ def test_records_that_wait_for_the_controller() -> None:
     assert (fine.severity, fine.text) == (
         Severity.OK, "2 records of control topics not in the journal's offsets: 2 in commands"
     )  # fmt: skip
+    (one,) = judge_lag({"commands": {"0": 11}}, state)
+    assert one.text == "1 record of control topics not in the journal's offsets: 1 in commands"
     (late,) = judge_lag({"commands": {"0": 5_010}}, state)
     assert (late.severity, "5000 in commands" in late.text) == (Severity.WARNING, True)
