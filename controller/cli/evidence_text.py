@@ -12,7 +12,7 @@ import typer
 
 from controller.cli.show import emit_table, emit_text
 from controller.domain.decision import PLACEMENT
-from controller.operations.evidence_words import candidates_of, giver_of, is_chosen, score_text
+from controller.operations.evidence_words import candidates_of, giver_of, is_chosen, result_text, score_text
 from controller.operations.evidence_words import evidence_lines as evidence_lines
 from controller.operations.evidence_words import kind_text as kind_text
 from controller.operations.evidence_words import lost_text as lost_text
@@ -32,7 +32,7 @@ def print_evidence(decision: Row) -> None:
 
 
 def print_candidates(decision: Row) -> None:
-    """Print the candidates, best first, each with its result: chosen, allowed, or the rule that it lost by."""
+    """Print the candidates, best first, each with its result: chosen, or why not."""
     rows = candidates_of(decision)
     if not rows:
         return
@@ -65,7 +65,7 @@ def print_as_target(rows: Sequence[Row]) -> None:
         typer.echo("")
         emit_table(
             ["from", "bundle", "target after >", "result …"],
-            [(r["source"], r["bundle"], score_text(r.get("target_after")), lost_text(r)) for r in rows],
+            [(r["source"], r["bundle"], score_text(r.get("target_after")), result_text(r, r["chosen"])) for r in rows],
             title="as a target",
         )
 
@@ -80,4 +80,4 @@ def _candidates_text(decision: Row, paired: bool) -> str:
 def _candidate(row: Row, scores: Sequence[str], swapped: bool, chosen: bool) -> tuple[Any, ...]:
     other = (row.get("in_exchange_for"),) if swapped else ()
     after = (score_text(row.get(name)) for name in scores)
-    return (row["bundle"], row.get("target"), *other, *after, "chosen" if chosen else lost_text(row))
+    return (row["bundle"], row.get("target"), *other, *after, result_text(row, chosen))

@@ -64,9 +64,21 @@ def scores_text(row: Row) -> tuple[str, str]:
     return score_text(row.get("source_after")), score_text(row.get("target_after"))
 
 
+def result_text(row: Row, chosen: bool) -> str:
+    """What became of a candidate: `chosen`, or why not."""
+    return "chosen" if chosen else lost_text(row)
+
+
 def lost_text(row: Row) -> str:
-    """The rule that a candidate lost by; `allowed` if there is none."""
-    return reason_text(row["lost_by"]) if row.get("lost_by") else "allowed" if row.get("target") else ""
+    """The rule that a candidate lost by; where no rule forbids it, what it would have left behind."""
+    if row.get("lost_by"):
+        return reason_text(row["lost_by"])
+    if not row.get("target"):
+        return ""
+    ends = [row[name] for name in ("source_after", "target_after") if row.get(name) is not None]
+    if len(ends) < 2:
+        return "allowed, but another one is better"
+    return f"allowed, but another one brings more: the higher of the two would be at {score_text(max(ends))}"
 
 
 def score_text(value: int | None) -> str:

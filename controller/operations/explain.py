@@ -18,7 +18,7 @@ from controller.domain.reasons.words import describe_reason
 from controller.domain.state import ClusterState
 from controller.operations.bundles import observed_row, ownership_row
 from controller.operations.evidence_view import EvidenceView
-from controller.operations.evidence_words import candidates_of, giver_of
+from controller.operations.evidence_words import candidates_of, giver_of, is_chosen
 from controller.operations.reading import NoTables, Reader
 from controller.operations.realised_moves import judge_moves
 
@@ -228,7 +228,12 @@ def _first_about(decisions: list[Row], broker: str) -> Row | None:
 def _as_target(decisions: list[Row], broker: str) -> list[Row]:
     """The pairs in a round's evidence that have this broker as the target, in the round's order."""
     return [
-        {**pair, "source": decision["source"], "decision_id": decision["decision_id"]}
+        {
+            **pair,
+            "source": decision["source"],
+            "decision_id": decision["decision_id"],
+            "chosen": is_chosen(pair, decision),
+        }
         for decision in decisions
         for pair in candidates_of(decision)
         if pair.get("target") == broker

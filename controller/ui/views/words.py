@@ -12,8 +12,8 @@ from controller.operations.evidence_words import (
     evidence_lines,
     giver_of,
     is_chosen,
-    lost_text,
     missed_text,
+    result_text,
     score_text,
 )
 from controller.operations.text import percent_text
@@ -51,7 +51,7 @@ def decision_document(decision: Mapping[str, Any]) -> Row:
                 "source_after": score_text(row.get("source_after")),
                 "target_after": score_text(row.get("target_after")),
                 "chosen": is_chosen(row, decision),
-                "result": "chosen" if is_chosen(row, decision) else lost_text(row),
+                "result": result_text(row, is_chosen(row, decision)),
             }
             for row in rows
         ],

@@ -22,7 +22,7 @@ import pytest
 
 from controller.brokers.reference.store.client import StoreClient
 from controller.cli.act.drain import NotEmpty, wait_until_empty
-from controller.cli.evidence_text import evidence_lines, kind_text, reason_text
+from controller.cli.evidence_text import evidence_lines, kind_text, lost_text, reason_text
 from controller.cli.look.brokers import _state_text
 from controller.cli.look.status import round_text
 from controller.cli.main import COMMANDS, main
@@ -607,10 +607,8 @@ def test_explain_shows_who_was_weighed_up_and_the_rule_each_lost_by(ballast: Any
         assert f"the best {len(pairs)} pairs of {weighed['source']}" in out
         for pair in pairs:
             lines = [line for line in out.splitlines() if pair["bundle"] in line and pair["target"] in line]
-            lost = reason_text(pair["lost_by"])
-            if not lost:
-                chosen = (weighed["bundle"], weighed["target"]) == (pair["bundle"], pair["target"])
-                lost = "chosen" if chosen else "allowed"
+            chosen = (weighed["bundle"], weighed["target"]) == (pair["bundle"], pair["target"])
+            lost = "chosen" if chosen else lost_text(pair)
             assert any(line.endswith(lost) for line in lines), (pair, lines)
     source = next(d for d in decisions if d["round_id"] == last["round_id"] and d["evidence"].get("pairs"))["source"]
     told = document("explain", source)
