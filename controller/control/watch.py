@@ -34,7 +34,8 @@ class Watch:
     expired: list[tuple[int, str]] = field(default_factory=list)  # (when, broker) of leases that ended
     frozen_since_ms: int | None = None
     listening_until_ms: int = 0  # until then, no session can count as silent
-    judged_ms: int | None = None  # when input was last read to its end
+    judged_ms: int | None = None  # when input was last read to its end: as of then
+    read_ms: int | None = None  # and when that was done
     orphans: set[str] = field(default_factory=set)  # free bundles that were owned before, to be assigned at once
     rejections: dict[str, dict[str, int]] = field(default_factory=dict)  # bundle -> broker that refused it -> when
     alarmed: dict[str, int] = field(default_factory=dict)  # bundle in flight -> epoch that an alarm was raised for
@@ -55,7 +56,7 @@ class Watch:
         """The memory of a starting controller: every live session counts as heard just now."""
         watch = cls(heard=dict.fromkeys(state.sessions, now_ms))
         watch.listening_until_ms = now_ms + settings.lease_ms + settings.margin_ms
-        watch.judged_ms = now_ms  # Kafka may be away from the start on, when nobody can be heard
+        watch.judged_ms = watch.read_ms = now_ms  # Kafka may be away from the start on, when nobody can be heard
         watch.frozen_since_ms = now_ms if state.frozen else None
         watch.expired = [(now_ms, broker) for broker in state.silent if state.session_of(broker) is None]
         for record in state.bundles.values():
@@ -84,12 +85,16 @@ class Watch:
             self.rejections.pop(name, None)
 
     def back_after_outage(self, now_ms: int, read_ms: int, settings: ControlSettings) -> bool:
-        """Note that input was read to its end. If the last time was more than a lease ago, because Kafka was
-        unavailable or this process was stopped, no session could be heard: leases and deadlines restart as after a
-        restart, and this returns True. They do so at `read_ms`: as of `now_ms`, before the records were asked for, the
-        outage may not have been over."""
+        """Note that input was read to its end, of all that was there at `now_ms`, and at `read_ms` at last. If the last
+        time was more than a lease ago, because Kafka was unavailable or this process was stopped, no session could be
+        heard: leases and deadlines restart as after a restart, and this returns True. They do so at `read_ms`: as of
+        `now_ms`, before the records were asked for, the outage may not have been over. For the same reason an outage
+        may have begun after the last records were read, whatever held this process up in between."""
         before, self.judged_ms = self.judged_ms, now_ms
-        if before is None or now_ms - before <= settings.lease_ms:
+        last_read, self.read_ms = self.read_ms, read_ms
+        if before is None or last_read is None:
+            return False
+        if max(now_ms - before, read_ms - last_read) <= settings.lease_ms:
             return False
         away_ms = read_ms - before
         self.heard = {session: max(at, read_ms) for session, at in self.heard.items()}

@@ -45,8 +45,8 @@ def test_an_owner_is_read_or_refused(raw: bytes) -> None:
 def test_a_rival_is_told_in_one_line(raw: bytes) -> None:
     rivals, of_cluster = Rivals("a:1", "other"), ClusterRivals("other")
     with bounded(4 * len(raw)):
-        rivals.take([Said("t", raw), Said("t", raw)])
-        of_cluster.take([Said("t", raw), Said("t", raw)])
+        rivals.take([Said("t", raw), Said("t", raw + b" ")])  # another one that says the same
+        of_cluster.take([Said("t", raw), Said("t", raw + b" ")])
     if rivals.living is not None:
         check_error(describe_rival(rivals.living))
     if of_cluster.living is not None:
@@ -58,7 +58,7 @@ def test_a_rival_may_have_started_at_any_time(started_ms: int) -> None:
     """The year 30 million ended the agent that was to name its rival."""
     raw = json.dumps({**WHO, "info": {**PROCESS, "started_ms": started_ms}}).encode()
     rivals = Rivals("a:1", "other")
-    rivals.take([Said("t", raw), Said("t", raw)])
+    rivals.take([Said("t", raw), Said("t", raw + b" ")])
     assert rivals.living is not None
     check_error(describe_rival(rivals.living))
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from controller.agent.connections import Read
-from controller.agent.session.rivals import HEARD_TWICE, describe_process
+from controller.agent.session.rivals import HEARD_TWICE, Once, describe_process
 from controller.domain.errors import BadRecord
 from controller.domain.events import Heartbeat, parse_heartbeat
 from controller.domain.state import METADATA, authority_of
@@ -27,6 +27,7 @@ class ClusterRivals:
         in this topic (`TopicNames.speaks_for`)."""
         self._nonce, self._speaks_for = nonce, speaks_for
         self._beats: Counter[object] = Counter()
+        self._once = Once()
         self.heard = 0
         self.living: Heartbeat | None = None
 
@@ -39,7 +40,7 @@ class ClusterRivals:
                 continue
             if not isinstance(beat, Heartbeat) or authority_of(beat.info) != METADATA:
                 continue
-            if self._speaks_for(record.topic, beat.session.broker):
+            if self._speaks_for(record.topic, beat.session.broker) and self._once.is_new(record.value):
                 self._count(beat)
 
     def _count(self, beat: Heartbeat) -> None:

@@ -1,11 +1,13 @@
 """Whether another process already runs this broker: a starting agent listens for its heartbeats before sending any.
 
 A process counts once two of its heartbeats were read: a single one may have been in flight when the process was killed.
+The same one may be read twice.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 
@@ -15,7 +17,22 @@ from controller.domain.events import Heartbeat, parse_heartbeat
 from controller.domain.state import ClusterState
 
 HEARD_TWICE = 2
+REMEMBERED = 64  # heartbeats: what a reader whose connection was made anew may read once more
 LOOK_AGAIN_S = 0.1
+
+
+class Once:
+    """Tells records that were read before."""
+
+    def __init__(self) -> None:
+        self._read: deque[bytes] = deque(maxlen=REMEMBERED)
+
+    def is_new(self, value: bytes) -> bool:
+        """Whether this is none of the last ones; it is from now on."""
+        if value in self._read:
+            return False
+        self._read.append(value)
+        return True
 
 
 class Rivals:
@@ -25,6 +42,7 @@ class Rivals:
         """`nonce`: that of this very process, which is no rival."""
         self._broker, self._nonce = broker, nonce
         self._beats: dict[tuple[str, int, str], int] = {}
+        self._once = Once()
         self.living: Heartbeat | None = None
 
     def take(self, records: Sequence[Read]) -> None:
@@ -34,7 +52,7 @@ class Rivals:
                 beat = parse_heartbeat(record.value)
             except BadRecord:
                 continue
-            if isinstance(beat, Heartbeat) and beat.session.broker == self._broker:
+            if isinstance(beat, Heartbeat) and beat.session.broker == self._broker and self._once.is_new(record.value):
                 self._count(beat)
 
     async def listen(

@@ -7,10 +7,12 @@ import json
 import logging
 import socket
 from concurrent.futures import Future
+from itertools import count
 from pathlib import Path
 
 import pytest
 
+from controller.agent.cluster.rivals import ClusterRivals
 from controller.agent.lifecycle import Ending
 from controller.agent.metrics import AgentMetrics
 from controller.agent.reports.reporter import Reporter
@@ -33,6 +35,7 @@ from controller.cli.run.agent import (
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.domain.ids import Session
+from controller.domain.state import METADATA
 
 
 def settings(*sets: str) -> Settings:
@@ -144,9 +147,12 @@ def test_the_client_library_tells_of_single_connections_at_debug_only() -> None:
     assert shown == ["Authentication failed", "b1: Connection lost: refused", "Authentication failed"]
 
 
+SENT = count()  # no two heartbeats are sent at the same time
+
+
 def beat(broker: str = "a:1", nonce: str = "old", **more: object) -> KafkaRecord:
     said = {"v": 1, "broker": broker, "incarnation": 3, "nonce": nonce, "session": 2, "applied_seq": 9} | more
-    return KafkaRecord("heartbeats", 0, 0, 0, json.dumps(said).encode())
+    return KafkaRecord("heartbeats", 0, 0, 0, json.dumps({**said, "sent_ms": next(SENT)}).encode())
 
 
 def test_a_process_that_is_heard_twice_is_a_rival() -> None:
@@ -157,6 +163,17 @@ def test_a_process_that_is_heard_twice_is_a_rival() -> None:
     rivals.take([beat()])
     assert rivals.living is not None
     assert rivals.living.session == Session("a:1", 3, "old", 2)
+
+
+def test_a_heartbeat_that_is_read_again_is_one_heartbeat() -> None:
+    rivals, of_cluster, last = Rivals("a:1", "mine"), ClusterRivals("mine"), beat(info={"authority": METADATA})
+    for _ in range(3):  # the connection was made anew
+        rivals.take([last])
+        of_cluster.take([last])
+    assert (rivals.living, of_cluster.living, of_cluster.heard) == (None, None, 1)
+    for heard in (rivals, of_cluster):
+        heard.take([beat(info={"authority": METADATA})])
+        assert heard.living is not None
 
 
 def test_a_rival_is_named_by_what_is_known_of_it() -> None:

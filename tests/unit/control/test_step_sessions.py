@@ -357,3 +357,21 @@ def test_a_heartbeat_counts_from_the_moment_it_was_read() -> None:
     lease = driver.settings.lease_ms + driver.settings.margin_ms
     assert step(driver.state, driver.watch, empty, planned_ms + 5_000 + lease, driver.settings).entries == []
     assert step(driver.state, driver.watch, empty, planned_ms + 5_001 + lease, driver.settings).entries != []
+
+
+def test_an_outage_may_have_begun_while_something_else_held_the_controller_up() -> None:
+    """Kafka went away after the records had been read; the tables came back before it, and the next records later."""
+    driver = StepDriver()
+    driver.join("a:1")
+    read_ms = driver.now_ms + 100
+    held_up = Batch([], {}, 98, "i", 0, read_ms=read_ms)
+    step(driver.state, driver.watch, held_up, driver.now_ms, driver.settings)
+    lease_ms, margin_ms = driver.settings.lease_ms, driver.settings.margin_ms
+    asked_ms, back_ms = read_ms + lease_ms - 1_000, read_ms + lease_ms + 2_500
+    late = Batch([], {}, 99, "i", 0, read_ms=back_ms)
+    assert step(driver.state, driver.watch, late, asked_ms, driver.settings).entries == []
+    whole_ms = lease_ms + margin_ms
+    for later_ms, ended in ((2_000, False), (lease_ms, False), (whole_ms, False), (whole_ms + 1, True)):
+        at_ms = back_ms + later_ms
+        result = step(driver.state, driver.watch, Batch([], {}, 100, "i", 0, read_ms=at_ms), at_ms, driver.settings)
+        assert bool(result.entries) == ended
