@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from controller.backtest.point.grid import distinct, grid_points
+from controller.backtest.point.grid import points_to_run
 from controller.backtest.recording.prepared import Replay
 from controller.backtest.store import Job, Store
 from controller.config.arguments import OneLineParser, add_settings_arguments
@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
         settings = load_settings(given.conf, given.profile, given.set)
         replay = Replay(round(settings.rounds.round_interval_s * 1000), given.missed_steps, given.gap_ms)
         job = Job(given.recording, policy_settings(settings), replay)
-        points = grid_points(given.strategies.split(","), given.grid)
+        points = points_to_run(given.strategies.split(","), given.grid, job.base)
         store = Store(given.out)
         if not store.arrays(job).exists():
             raise ConfigError(f"{store.arrays(job)} is not there: start this job by `ballast backtest --spark`")
@@ -43,13 +43,13 @@ def main(argv: Sequence[str]) -> int:
         print(f"ballast backtest: {error}", file=sys.stderr, flush=True)
         return EXIT_CONFIG
     configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
-    missing = distinct(point for point in points if store.load(job, point) is None)
+    missing = [point for point in points if store.load(job, point) is None]
     spark = build_session(f"ballast-backtest-{settings.cluster.name}")
     try:
         done = run_tasks(spark.sparkContext, given.out, job, missing)
     finally:
         spark.stop()
-    log.info("%d points run, %d were finished before", done, len(distinct(points)) - done)
+    log.info("%d points run, %d were finished before", done, len(points) - done)
     return 0
 
 

@@ -19,9 +19,10 @@ from views import register, version_up_to
 
 dbutils.widgets.text("tables", "run/tables", "Folder of the Delta tables")
 dbutils.widgets.text("decision", "", "Decision to explain (empty: the newest move that was carried out)")
-dbutils.widgets.text("window_s", "60", "Seconds of load that a round reads (loads.short_horizon_s)")
+dbutils.widgets.text("window_s", "", "Seconds of load that the round read (empty: as its configuration says)")
 
-ROOT = register(spark, dbutils.widgets.get("tables"), "journal", "rounds", "decisions", "broker_scores")
+TABLES = ("journal", "rounds", "decisions", "broker_scores", "config_history")
+ROOT = register(spark, dbutils.widgets.get("tables"), *TABLES)
 DECISION = dbutils.widgets.get("decision")
 
 # COMMAND ----------
@@ -43,13 +44,22 @@ DECISION = dbutils.widgets.get("decision")
 
 # COMMAND ----------
 
-of_rounds = spark.table("decisions").join(spark.table("rounds").select("attempt_id", "state_seq", "mode"), "attempt_id")
+rounds = spark.table("rounds").select("attempt_id", "state_seq", "mode", "config_version")
+of_rounds = spark.table("decisions").join(rounds, "attempt_id")
 moves = of_rounds.where("kind IN ('transfer', 'unload')")
 wanted = moves.where(F.col("decision_id") == DECISION) if DECISION else moves.where("executed")
 decision = wanted.orderBy(F.desc("at_ms"), "decision_id").first()
 if decision is None:
     raise ValueError(f"no move of a round is named {DECISION!r}: the table above has their names, newest first")
-moves.where(F.col("decision_id") == decision["decision_id"]).createOrReplaceTempView("chosen")
+configured = spark.table("config_history").where(F.col("config_version") == decision["config_version"])
+horizon = configured.select(F.get_json_object("config_json", "$['loads.short_horizon_s'].value")).first()
+window_s = dbutils.widgets.get("window_s") or (horizon and horizon[0])
+if not window_s:
+    missing = f"the configuration {decision['config_version']} of its round is not in config_history"
+    raise ValueError(f"{missing}: set the widget window_s to what loads.short_horizon_s was")
+chosen_move = moves.where(F.col("decision_id") == decision["decision_id"])
+chosen_move = chosen_move.withColumn("window_ms", F.lit(round(1_000 * float(window_s))))
+chosen_move.createOrReplaceTempView("chosen")
 
 # COMMAND ----------
 
@@ -173,9 +183,10 @@ bars(scores, "broker", "score_pct", "Scores when the round decided; the line is 
 
 # MAGIC %md
 # MAGIC ## The loads that the round read
-# MAGIC Reports may come late, and panes take them in afterwards. `VERSION AS OF` reads `bundle_panes` as it was
-# MAGIC when nothing newer than the round's own panes was in it. Versions live for six hours; of an older move the
-# MAGIC loads as known now are shown twice.
+# MAGIC The panes of the last `loads.short_horizon_s`, as the round's configuration has it, or of `window_s`. Reports
+# MAGIC may come late, and panes take them in afterwards. `VERSION AS OF` reads `bundle_panes` as it was when nothing
+# MAGIC newer than the round's own panes was in it. Versions live for six hours; of an older move the loads as known
+# MAGIC now are shown twice.
 
 # COMMAND ----------
 
@@ -194,14 +205,14 @@ print("that version is gone: loads as known now" if version is None else f"bundl
 # MAGIC   SELECT p.bundle, sum(p.msg_rate_in_sum + p.msg_rate_out_sum) / sum(p.reports) AS messages
 # MAGIC   FROM panes_then p
 # MAGIC   JOIN chosen c ON p.broker = c.source AND p.pane_end_ms <= c.at_ms
-# MAGIC                    AND p.pane_end_ms > c.at_ms - 1000 * CAST(:window_s AS INT)
+# MAGIC                    AND p.pane_end_ms > c.at_ms - c.window_ms
 # MAGIC   GROUP BY p.bundle
 # MAGIC ),
 # MAGIC as_known AS (
 # MAGIC   SELECT p.bundle, sum(p.msg_rate_in_sum + p.msg_rate_out_sum) / sum(p.reports) AS messages
 # MAGIC   FROM panes_now p
 # MAGIC   JOIN chosen c ON p.broker = c.source AND p.pane_end_ms <= c.at_ms
-# MAGIC                    AND p.pane_end_ms > c.at_ms - 1000 * CAST(:window_s AS INT)
+# MAGIC                    AND p.pane_end_ms > c.at_ms - c.window_ms
 # MAGIC   GROUP BY p.bundle
 # MAGIC )
 # MAGIC SELECT k.bundle, round(r.messages) AS messages_read, round(k.messages) AS messages_known_now,

@@ -18,8 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from controller.backtest.choose.choose import configured_value
-from controller.backtest.point.grid import distinct, grid_points
+from controller.backtest.point.grid import configured_value, points_to_run
 from controller.backtest.point.result import to_columns
 from controller.backtest.recording.input import read_input
 from controller.backtest.recording.prepared import Replay, prepare
@@ -73,19 +72,20 @@ display(recorded)
 
 # MAGIC %md
 # MAGIC ## Run
-# MAGIC Each strategy with each combination of the knobs that it reads is one Spark task. A task stores its result as
-# MAGIC a file: an interrupted run continues where it was, and `ballast backtest --out` uses the same files.
+# MAGIC Each strategy with each combination of the knobs that it reads is one Spark task, and so is what is configured
+# MAGIC now, to compare with. A task stores its result as a file: an interrupted run continues where it was, and
+# MAGIC `ballast backtest --out` uses the same files.
 
 # COMMAND ----------
 
 job = Job(recording.digest(), base, Replay(facts["round_interval_ms"]))
-points = grid_points(STRATEGIES, GRID)
+points = points_to_run(STRATEGIES, GRID, base)
 check_values(
     {knob for point in points for knob in point.knobs},
     lambda overrides: load_settings(None, dbutils.widgets.get("profile"), overrides),
 )
 store = Store(OUT)
-missing = distinct(point for point in points if store.load(job, point) is None)
+missing = [point for point in points if store.load(job, point) is None]
 if missing and not store.arrays(job).exists():
     store.keep_arrays(job, prepare(recording, base.weights.in_order(), job.replay))
 points_run = run_tasks(spark.sparkContext, OUT.resolve(), job, missing)

@@ -57,7 +57,9 @@ display(captured)
 # MAGIC SELECT timestamp_millis(j.at_ms) AS at_time, j.seq, j.kind,
 # MAGIC        CASE WHEN j.kind IN ('command_accepted', 'command_rejected')
 # MAGIC             THEN concat_ws(' ', get_json_object(j.data, '$.kind'), get_json_object(j.data, '$.args'))
-# MAGIC             WHEN j.kind = 'round' THEN concat(r.moves, ' moves, ', r.splits, ' splits decided, mode ', r.mode)
+# MAGIC             WHEN j.kind = 'round'
+# MAGIC             THEN concat(r.moves, if(r.moves = 1, ' move, ', ' moves, '),
+# MAGIC                         r.splits, if(r.splits = 1, ' split', ' splits'), ' decided, mode ', r.mode)
 # MAGIC             ELSE coalesce(j.bundle, j.broker, left(j.data, 100)) END AS what,
 # MAGIC        j.reason, get_json_object(j.data, '$.who') AS who, get_json_object(j.data, '$.why') AS why
 # MAGIC FROM journal j

@@ -103,6 +103,12 @@ def _name_of(line: str) -> str:
     return called[1].replace("_", " ") if called else "rows"
 
 
+def widgets_of(notebook: Path) -> list[str]:
+    """The names of the widgets that a notebook declares."""
+    code = [cell.text for cell in read_cells(notebook) if cell.kind == PYTHON]
+    return re.findall(r"""(?m)^dbutils\.widgets\.text\(["'](\w+)["']""", "\n".join(code))
+
+
 class Widgets:
     """`dbutils.widgets`, as far as the notebooks use it."""
 
@@ -153,6 +159,9 @@ def main(arguments: list[str]) -> None:
     if not found or len(given) < len(arguments) - 1:
         known = ", ".join(path.stem for path in sorted(FOLDER.glob("0*.py")))
         raise SystemExit(f"usage: run_local.py NOTEBOOK [name=value]…; the notebooks are {known}")
+    widgets = widgets_of(found[0])
+    for name in sorted(given.keys() - set(widgets)):
+        raise SystemExit(f"run_local.py: {found[0].stem} has no widget {name!r}; its widgets are {', '.join(widgets)}")
     run_cells(found[0], build_session("ballast-notebook"), DbUtils(given), print_rows, print_heading)
 
 

@@ -24,6 +24,7 @@ class Found:
     """Where a topic is served, according to the journal up to `seq`.
 
     `broker` and the addresses are empty without an owner, and for an owner that a newer process of its broker replaced.
+    `partitions`: of a partitioned topic, whose messages are in the topics of its partitions; 0 otherwise.
     """
 
     bundle: Bundle
@@ -32,10 +33,11 @@ class Found:
     broker: str = ""
     address: str = ""
     lookup_url: str = ""
+    partitions: int = 0
 
     def to_json(self) -> dict[str, str | int]:
-        """The body of a lookup's answer."""
-        return {
+        """The body of a lookup's answer; `partitions` is in that of a partitioned topic alone."""
+        body: dict[str, str | int] = {
             "broker": self.broker,
             "address": self.address,
             "lookup_url": self.lookup_url,
@@ -43,6 +45,7 @@ class Found:
             "epoch": self.epoch,
             "seq": self.seq,
         }
+        return {**body, "partitions": self.partitions} if self.partitions else body
 
 
 def find(state: ClusterState, topic: str) -> Found:
@@ -62,7 +65,8 @@ def find(state: ClusterState, topic: str) -> Found:
     if where is None:
         return Found(bundle, record.epoch, state.seq)
     url = str(state.brokers[owner.broker].info.get("lookup_url", ""))
-    return Found(bundle, record.epoch, state.seq, owner.broker, where.address, url)
+    partitions = state.topics.get(topic, 0)
+    return Found(bundle, record.epoch, state.seq, owner.broker, where.address, url, partitions)
 
 
 def address_of(state: ClusterState, session: Session) -> Where | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -77,22 +78,31 @@ def candidates_for(given: Sequence[str]) -> list[str]:
     command: Any = typer.main.get_command(
         getattr(importlib.import_module(COMMANDS[before[0]].module), COMMANDS[before[0]].app)
     )
+    own: list[str] = []  # the words since the command's name
     for word in before[1:]:
-        command = getattr(command, "commands", {}).get(word, command)
-    return sorted(name for name in _names(command, before[-1]) if name.startswith(incomplete))
+        sub = getattr(command, "commands", {}).get(word)
+        command, own = (sub, []) if sub is not None else (command, [*own, word])
+    return sorted({name for name in _names(command, own, incomplete) if name.startswith(incomplete)})
 
 
-def _names(command: Any, previous: str) -> Iterator[str]:
-    """The sub-commands and options of a command; after an option with choices, those alone."""
-    options = {name: option for option in command.params for name in option.opts if name.startswith("--")}
-    if previous in options and not getattr(options[previous], "is_flag", False):
-        yield from _choices(options[previous])
+def _names(command: Any, before: Sequence[str], incomplete: str) -> Iterator[str]:
+    """The sub-commands and options of a command; where a value has choices, those alone."""
+    options = {name: option for option in command.params for name in option.opts if name.startswith("-")}
+    wants_value = {name for name, option in options.items() if not getattr(option, "is_flag", False)}
+    if before and before[-1] in wants_value:
+        yield from _choices(command, options[before[-1]], incomplete)
+        return
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    given = sum(word not in options and last not in wants_value for last, word in pairwise(["", *before]))
+    chosen = list(_choices(command, arguments[given], incomplete)) if given < len(arguments) else []
+    if chosen and not incomplete.startswith("-"):
+        yield from chosen
         return
     yield from (name for name, sub in getattr(command, "commands", {}).items() if not sub.hidden)
-    yield from (*options, "--help")
+    yield from (*(name for name in options if name.startswith("--")), "--help")
 
 
-def _choices(option: Any) -> Iterator[str]:
-    """The values that an option may have, if these are few; versions of typer keep them in two places."""
-    kind = getattr(option, "type_descriptor", None) or getattr(option, "type", None)
-    yield from (str(getattr(choice, "value", choice)) for choice in getattr(kind, "choices", None) or ())
+def _choices(command: Any, parameter: Any, incomplete: str) -> Iterator[str]:
+    """The values that an option or argument may have, if these are few (`controller.cli.choices`)."""
+    found = parameter.shell_complete(typer.Context(command), incomplete)
+    yield from (str(item.value) for item in found if item.type == "plain")

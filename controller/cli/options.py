@@ -17,6 +17,7 @@ from typing import Annotated, ParamSpec, TypeVar
 
 import typer
 
+from controller.cli.choices import profile_names
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.config.sources import ENV_CONF
@@ -28,7 +29,10 @@ SILENCED_LOGGERS = ("kafka", "httpx", "controller.bus.producer")
 Conf = Annotated[
     Path | None, typer.Option("--conf", help=f"Configuration file; by default ${ENV_CONF}.", show_default=False)
 ]
-Profile = Annotated[str | None, typer.Option("--profile", help="Configuration profile.", show_default=False)]
+Profile = Annotated[
+    str | None,
+    typer.Option("--profile", help="Configuration profile.", show_default=False, autocompletion=profile_names),
+]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", help="Override a value: section.key=value; repeatable.", show_default=False)
 ]

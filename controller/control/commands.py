@@ -18,12 +18,11 @@ from controller.control.strays import is_meant_for_another
 from controller.domain.entries import Kind
 from controller.domain.errors import BadRecord
 from controller.domain.events import COMMAND_KINDS, Command
-from controller.domain.ids import Bundle, namespace_of, partition_names, topic_hash
+from controller.domain.ids import MAX_PARTITIONS, Bundle, namespace_of, partition_names, topic_hash
 from controller.domain.ownership import Ownership, State
 from controller.domain.ring import initial_bundles, locate
 from controller.domain.state import METADATA, MODES
 
-MAX_PARTITIONS = 10_000
 MAX_NAMESPACE_CHARS = 256  # a bundle's name is 22 characters longer; agents' records take names of up to 512
 
 

@@ -103,6 +103,9 @@ def namespace_of(topic: str) -> str:
     return f"{match[2]}/{match[3]}"
 
 
+MAX_PARTITIONS = 10_000
+
+
 def partition_names(topic: str, partitions: int) -> list[str]:
     """The topics behind a partitioned topic; a topic with 0 partitions is itself."""
     return [f"{topic}-partition-{i}" for i in range(partitions)] if partitions else [topic]

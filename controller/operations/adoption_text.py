@@ -12,6 +12,14 @@ _WORDS = {
 }
 
 
+def adoption_sentence(adoption: Adoption | None) -> str:
+    """The same as a sentence by itself."""
+    if adoption is None:
+        return "Nobody is known to have adopted the cluster."
+    verb = "is" if adoption.phase is AdoptionPhase.RELEASING else "was"
+    return f"The cluster {verb} {adoption_text(adoption)}."
+
+
 def adoption_text(adoption: Adoption | None) -> str:
     """Whether the cluster is adopted, by whom and when."""
     if adoption is None:

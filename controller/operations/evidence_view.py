@@ -185,9 +185,13 @@ class EvidenceView:
         rows: list[Row] = table.to_pylist()
         decisions = self._rows_that_count("decisions", attempts, DECISIONS.names, at_ms, at_ms, given).to_pylist()
         evidence = {(row["source"], row["reason"]): _parse(row)["evidence"] for row in reversed(decisions)}
+        to_it = None if broker is None else {"target": broker}
+        moves = self._rows_that_count("decisions", attempts, ("attempt_id", "target"), at_ms, at_ms, to_it)
+        targets = set(moves["target"].to_pylist())
         for row in rows:
             seen = evidence.get((row["broker"], row["reason"]), {})
-            row["reason_words"] = describe_score(row["reason"], seen, row["score"], row["mean"]) or None
+            receives = row["broker"] in targets and not row["is_source"]
+            row["reason_words"] = describe_score(row["reason"], seen, row["score"], receives) or None
         return sorted(rows, key=_by_score)
 
     def _rows_that_count(

@@ -127,15 +127,16 @@ def bundle_document(reader: Reader, view: EvidenceView, now: Row, look_back: int
     `look_back`: see `explain`. `since_ms`: older decisions about it are not read.
     """
     name = now["bundle"]
-    origin = _origin(reader, name)
+    origin, journal = _origin(reader, name), _journal(reader, bundle=name)
+    entry_at_ms = next((row["at_ms"] for row in journal if row["seq"] == now["entry_seq"]), None)
     cause = origin[0]["decision_id"] if origin else None
     decisions = view.decisions(bundle=name, limit=HISTORY, from_ms=since_ms)
     return {
         "about": "bundle",
-        "now": now,
+        "now": {**now, "entry_at_ms": entry_at_ms},
         "decisions": [*decisions, *(view.decisions(decision_id=cause, from_ms=since_ms) if cause else [])],
         "candidate": _why_it_stayed(view, name, now["owner"], look_back),
-        "journal": [*origin, *_journal(reader, bundle=name)],
+        "journal": [*origin, *journal],
     }
 
 

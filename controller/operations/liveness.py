@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from controller.operations.text import count_text
+
 if TYPE_CHECKING:
     from controller.bus.topics import TopicNames
 
@@ -29,8 +31,8 @@ class Heard:
 
 def engine_text(engine: Mapping[str, Any]) -> str:
     """What a controller runs on, as its log and `ballast status` say it."""
-    executors = f"{engine['executors']} executors, " if engine["executors"] else ""
-    return f"Spark {engine['spark']} at {engine['master']}, {executors}{engine['cores']} cores"
+    executors = f"{count_text(engine['executors'], 'executor')}, " if engine["executors"] else ""
+    return f"Spark {engine['spark']} at {engine['master']}, {executors}{count_text(engine['cores'], 'core')}"
 
 
 def last_word(bootstrap: str, client: Mapping[str, object], names: TopicNames, timeout_ms: int = 3_000) -> Heard | None:

@@ -17,7 +17,7 @@ from controller.domain.load import RESOURCES
 from controller.domain.ownership import IN_FLIGHT
 from controller.domain.reasons.words import describe_reason
 from controller.domain.settings.placement import PlacementSettings
-from controller.domain.state import LIVE, PAUSED, ClusterState, is_foreign
+from controller.domain.state import LIVE, ClusterState, is_foreign
 from controller.ledger.loads import loads_progress
 from controller.operations.bundles import (
     all_bundle_rows,
@@ -30,7 +30,7 @@ from controller.operations.bundles import (
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.liveness import OFFLINE, SILENT_AFTER_MS, Heard
 from controller.operations.reading import Reader
-from controller.operations.text import duration_text
+from controller.operations.text import count_text, duration_text
 
 HOUR_MS = 3_600_000
 ROUNDS_MISSED = 3
@@ -280,7 +280,7 @@ def find_late(document: Mapping[str, Any], late_ms: int | None) -> list[str]:
     lag_ms, last = document["loads"]["lag_ms"], document["last_round"]
     if lag_ms is not None and lag_ms > late_ms:
         text = f"the newest load report is {duration_text(lag_ms)} old, so no round can run"
-    elif last is not None and last["age_ms"] > late_ms and document["mode"] != PAUSED:
+    elif last is not None and last["age_ms"] > late_ms:
         text = f"the last round ran {duration_text(last['age_ms'])} ago: three or more are missing"
     else:
         return []
@@ -300,9 +300,10 @@ def find_problems(document: Mapping[str, Any]) -> list[str]:
         found.append(f"no orders to brokers: {document['no_orders_because']}")
     plan = document["plan"]
     if plan is not None and plan["phase"] == PlanPhase.WAITING.value:
+        moves, name = count_text(len(plan["moves"]), "move"), plan["round_id"]
         found.append(
-            f"a plan of {len(plan['moves'])} moves waits: look at it with `ballast explain {plan['round_id']}`, then "
-            f"`ballast approve {plan['round_id']}` or `ballast decline {plan['round_id']}`"
+            f"a plan of {moves} waits: look at it with `ballast explain {name}`, then `ballast approve {name}` or "
+            f"`ballast decline {name}`"
         )
     if document["guard_frozen"]:
         found.append("the mass-failure breaker keeps leases alive: bring the brokers back, or `ballast thaw`")

@@ -24,11 +24,15 @@ _OK = 200
 _T = TypeVar("_T")
 
 
-def find_page(settings: Settings, journal_id: str | None) -> str | None:
-    """The address, if a page answers there and follows this journal; a page of another cluster does not count."""
+def find_page(settings: Settings, journal_id: str | None, tables: str) -> str | None:
+    """The address, if a page answers there and follows this journal in these tables.
+
+    A page of another cluster does not count, nor does that of the cluster from which these tables were captured.
+    """
 
     def ask(access: HttpAccess, host: str, port: int) -> str | None:
-        found = _health(access, host, port).get("journal_id", "") == journal_id
+        health = _health(access, host, port)
+        found = health.get("journal_id", "") == journal_id and health.get("tables") == tables
         return f"{url_of(access, host, port)}/" if found else None
 
     return _ask(settings, ask)

@@ -55,6 +55,6 @@ def few_text(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + more
 
 
-def count_text(number: int, what: str) -> str:
-    """`1 move`, `2 moves`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def count_text(number: int, one: str, many: str = "") -> str:
+    """`1 move`, `2 moves`; `many`: where it is not the one with an s."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from controller.agent.feed import check_number, parse_entry
 from controller.brokers.reference.store.fences import Fence
 from controller.bus.topics import MAX_RECORD_BYTES
-from controller.control.commands import MAX_PARTITIONS
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.events import BrokerEvent, Heartbeat, parse_broker_event, parse_command, parse_heartbeat
-from controller.domain.ids import Bundle, namespace_of
+from controller.domain.ids import MAX_PARTITIONS, Bundle, namespace_of
 from controller.domain.ring import MAX_BUNDLES_AT_CREATION
 from controller.domain.state import JOURNAL, authority_of
 from controller.domain.strict_json import parse_strictly
+from controller.operations.text import count_text
 
 LISTED = 100  # namespaces, and as many topics; the rest is only counted
 STORE, EVENTS, FEED, COMMANDS = "store", "agents' events", "journal feed", "commands"
@@ -128,11 +128,11 @@ class LostJournal:
             trace = self.namespaces[namespace]
             trace.count = trace.count or len(ranges)
         for name, trace in _list_first(self.namespaces):
-            bundles = f", {trace.count} bundles" if trace.count else ""
+            bundles = f", {count_text(trace.count, 'bundle')}" if trace.count else ""
             asked = f" --bundles {trace.count}" if trace.count else ""
             yield f"lost: namespace {name}{bundles} ({_sources(trace)}): ballast namespace create {name}{asked}"
         for name, trace in _list_first(self.topics):
-            parts = f", {trace.count} partitions" if trace.count else ""
+            parts = f", {count_text(trace.count, 'partition')}" if trace.count else ""
             asked = f" --partitions {trace.count}" if trace.count else ""
             yield f"lost: topic {name}{parts} ({_sources(trace)}): ballast topic create {name}{asked}"
         for kind, found in (("namespaces", self.namespaces), ("topics", self.topics)):

@@ -24,6 +24,7 @@ from controller.config.settings import Settings
 from controller.domain.errors import AnotherController, ConfigError, StoreError
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
+from controller.operations.text import count_text
 from controller.service.lost_journal import LostJournal
 
 LOOK_BACK_MS = 3_600_000  # in events; agents send an inventory every ten seconds
@@ -68,8 +69,8 @@ def check_unused(state: ClusterState, tables: str) -> None:
     """Raise ConfigError when our own journal is already in use."""
     if state.brokers or state.namespaces or state.topics or state.commands or state.overrides:
         raise ConfigError(
-            f"--new-journal is for tables that were lost: those at {tables} hold a journal of {state.seq} entries; "
-            "name another tables.root, or another kafka.topic_prefix"
+            f"--new-journal is for tables that were lost: those at {tables} hold a journal of "
+            f"{count_text(state.seq, 'entry', 'entries')}; name another tables.root, or another kafka.topic_prefix"
         )
 
 

@@ -29,7 +29,7 @@ from controller.domain.state import ClusterState
 from controller.operations.operator import Operator, Outcome
 from controller.process.children import Child, ProcessFailed
 from controller.process.interrupts import delay_interrupts
-from controller.testbed.kafka import EmbeddedKafka
+from controller.testbed.kafka import EmbeddedKafka, free_ports
 from controller.testbed.kafka_cluster.cluster import KafkaCluster
 
 BALLAST = (sys.executable, "-m", "controller.cli.main")
@@ -49,7 +49,7 @@ def check_unused(folder: Path) -> None:
     raise ConfigError(f"{place} holds a cluster {what}; give another folder, or delete this one")
 
 
-def address_of(page: Child) -> str:
+def _address_of(page: Child) -> str:
     """The address that a page has printed. Raises ProcessFailed when it does not in time."""
     return page.wait_for_line("http://", 60).strip()
 
@@ -91,6 +91,7 @@ class LocalCluster:
         self.agents: set[str] = set()
         self.operator: Operator | None = None
         self._settings: Settings | None = None
+        self._page: Mapping[str, Mapping[str, object]] = {}  # where it is served, if it is
 
     def __enter__(self) -> LocalCluster:
         return self
@@ -185,18 +186,20 @@ class LocalCluster:
         return self.start(name, [*argv, *more], env={**self._login(Role.CONTROLLER), **(env or {})})
 
     def serve_page(self) -> str:
-        """Start the operators' page, if need be before all else that it reads; its address."""
-        if not self.config_file.exists():
+        """Start the operators' page on a free port, if need be before all else that it reads; its address.
+
+        The port is in the configuration file, where `ballast status` looks for it.
+        """
+        self._page = {"ui": {"port": free_ports(1)[0]}}
+        if self.config_file.exists():
+            self._write({**yaml.safe_load(self.config_file.read_text()), **self._page})
+        else:
             self.folder.mkdir(parents=True, exist_ok=True)
             if isinstance(self.kafka, EmbeddedKafka):
                 self.kafka.settle_port()
             self._write_configuration({})
-        return address_of(self.start_page())
-
-    def start_page(self) -> Child:
-        """Start the operators' page on a free port; `address_of` waits for its address."""
-        argv = [*BALLAST, "ui", "--port", "0", "--conf", str(self.config_file), *self._sets()]
-        return self.start("page", argv, env=self._login(Role.OPERATOR))
+        argv = [*BALLAST, "ui", "--conf", str(self.config_file), *self._sets()]
+        return _address_of(self.start("page", argv, env=self._login(Role.OPERATOR)))
 
     def wait_for_job(self, timeout_s: float = 240.0) -> None:
         """Wait until the controller has committed its start to the journal."""
@@ -294,9 +297,13 @@ class LocalCluster:
             "profile": self.profile,
             "kafka": {"bootstrap_servers": self.kafka.bootstrap},
             "tables": {"root": "tables", "checkpoints": "checkpoints"},  # beside the file: the folder may be moved
+            **self._page,
             **sections,
         }
-        self.config_file.write_text(yaml.safe_dump(document, sort_keys=False))
+        self._write(document)
+
+    def _write(self, document: Mapping[str, object]) -> None:
+        self.config_file.write_text(yaml.safe_dump(dict(document), sort_keys=False))
 
     def _login(self, role: Role) -> Mapping[str, str]:
         return self.kafka.environment(role.value) if isinstance(self.kafka, KafkaCluster) else {}

@@ -60,7 +60,7 @@ def count(url: str, key: str) -> tuple[str, int]:
         if where.status_code == 200:
             try:
                 answer = httpx.post(f"http://{where.json()['address']}/count", params={"key": key}, timeout=30)
-            except httpx.ConnectError:  # its process has ended
+            except httpx.TransportError:  # its process has ended, or ends
                 return False
             assert answer.status_code in (200, 421), answer.text
             if answer.status_code == 200:

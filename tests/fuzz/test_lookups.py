@@ -19,7 +19,7 @@ from controller.agent.signal import Signal
 from controller.brokers.reference.client.lookup import Lookup
 from controller.cli.act.topic import LookupFailed, ask
 from controller.domain.entries import Kind
-from controller.domain.ids import Session
+from controller.domain.ids import MAX_PARTITIONS, Session
 from controller.process.access.access import HttpAccess
 from controller.process.access.guard import Guard
 from controller.process.access.tokens import TokenFile
@@ -31,7 +31,7 @@ from tests.unit.agent.agent_world import NAMESPACE, Journal
 TOPIC = f"persistent://{NAMESPACE}/t"
 TOKEN = "secret-token-1"
 FOUND = {"broker": "a:1", "address": "a:10", "lookup_url": "http://a:1", "bundle": f"{NAMESPACE}/0x00000000_0xffffffff",
-         "epoch": 3, "seq": 9}  # fmt: skip
+         "epoch": 3, "seq": 9, "partitions": 2}  # fmt: skip
 ANSWERS = [FOUND, {"error": "unowned", "text": "nobody serves it", "seq": 9}]
 OUTCOMES = {200, 400, 401, 404, 405, 503}
 
@@ -163,6 +163,7 @@ def check_client(liar: Liar) -> None:
         assert found.broker.isprintable()
         assert found.address.isprintable()
         assert 0 <= found.seq < 2**53
+        assert 0 <= found.partitions <= MAX_PARTITIONS
     try:
         told = liar.ask_by_command()
     except LookupFailed as error:
@@ -188,9 +189,10 @@ def test_a_client_goes_on_whatever_is_answered(liar: Liar, body: bytes, status: 
     "body",
     [b"[" * DEEP, b'{"broker":"a","address":"b","seq":1e999}', b'{"broker":"a","address":"b","seq":"\xc2\xb2"}',
     b"[1]", b'{"a":',
-     b'{"broker":"a","address":"b\\u001b","seq":1}', b'{"text":"' + b"x" * LONG + b'"}', b'{"text":"\\u001b[2J"}',
+     b'{"broker":"a","address":"b","seq":1,"partitions":1e9}', b'{"broker":"a","address":"b","seq":1,"partitions":[2]}',
+    b'{"broker":"a","address":"b\\u001b","seq":1}', b'{"text":"' + b"x" * LONG + b'"}', b'{"text":"\\u001b[2J"}',
      b"\xff"],
-    ids=range(9),
+    ids=range(11),
 )  # fmt: skip
 def test_an_answer_that_ended_the_client(liar: Liar, body: bytes, status: int) -> None:
     """Nesting and infinity are no ValueError."""

@@ -53,7 +53,7 @@ OLD_ROUND = {"last_round": {"age_ms": LATE_MS + 1}}
         ({**OLD_LOADS, **OLD_ROUND}, "the newest load report is 3m 20s old"),
         (OLD_ROUND, "the last round ran 3m 20s ago"),
         ({**OLD_ROUND, "mode": SHADOW}, "the last round ran 3m 20s ago"),
-        ({**OLD_ROUND, "mode": PAUSED}, ""),  # it is meant to be so
+        ({**OLD_ROUND, "mode": PAUSED}, "the last round ran 3m 20s ago"),  # rounds run in every mode
         ({"last_round": None, "loads": {"newest_event_ms": None, "lag_ms": None}}, ""),  # a cluster that begins
         ({**OLD_LOADS, "controller": {**QUIET["controller"], "alive": False}}, ""),  # said already
         ({**OLD_LOADS, "controller": {**QUIET["controller"], "alive": None}}, ""),  # not known: nobody asked

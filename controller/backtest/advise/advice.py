@@ -81,26 +81,19 @@ def _brokers(of: ShadowRound) -> list[dict[str, Any]]:
     rows = []
     for score in of.result.scores:
         broker, row = str(score["broker"]), at.get(str(score["broker"]))
-        skip = skips.get(broker)
+        skip = skips.get(broker) if not acts else None  # else its figures are those after the moves
         reason = str(score["reason"] or "")
         rows.append(
             {
                 **score,
-                # in a round that acts, a skip's figures are those after its moves
-                "words": _words(skip, score) if skip and not acts else describe_reason(reason),
-                "evidence": _short(skip) if skip and not acts else {},
+                "words": describe_score(reason, skip.evidence, score["score"]) if skip else describe_reason(reason),
+                "evidence": _short(skip) if skip else {},
                 "bundles": held[broker],
                 "msg_rate": _sum(of.brokers, row, "msg_rate_in", "msg_rate_out"),
                 "throughput": _sum(of.brokers, row, "throughput_in", "throughput_out"),
             }
         )
     return rows
-
-
-def _words(skip: Decision, score: Mapping[str, Any]) -> str:
-    """Why nothing is taken off a broker: as the decision says, unless what was measured seems to contradict it."""
-    told = describe_score(skip.reason.value, skip.evidence, score["score"], None)
-    return told if "was measured" in told else describe_decision(skip)
 
 
 def _sum(brokers: Columns, row: int | None, *names: str) -> float | None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from controller.backtest.point.grid import Value
+from controller.backtest.point.grid import Value, configured_value
 from controller.backtest.point.result import PointResult
 from controller.domain.settings.policy import PolicySettings
 
@@ -58,24 +58,29 @@ def positions(results: Sequence[PointResult], strategy: str) -> tuple[int, ...]:
 
 def knobs_that_matter(results: Sequence[PointResult], strategy: str) -> frozenset[str]:
     """The knobs whose change alone changed a figure of the strategy."""
-    found: set[str] = set()
-    points = [result for result in results if result.strategy == strategy]
-    for name in {name for point in points for name in point.knobs}:
-        figures: dict[tuple[tuple[str, Value], ...], dict[str, Any]] = {}
-        for point in points:
-            own = point.to_json()
-            others = tuple(item for item in sorted(own.pop("knobs").items()) if item[0] != name)
-            if figures.setdefault(others, own) != own:
-                found.add(name)
-    return frozenset(found)
+    return frozenset(name for name, changed in _varied_alone(results, strategy).items() if changed)
 
 
-def configured_value(base: PolicySettings, name: str) -> Value:
-    """The configured value of a knob by its dotted name; None if there is no such knob (any more)."""
-    value: Any = base
-    for part in name.split("."):
-        value = getattr(value, part, None)
-    return value if isinstance(value, int | float) else None
+def knobs_without_effect(results: Sequence[PointResult], strategy: str) -> frozenset[str]:
+    """The knobs whose change alone changed no figure of the strategy. Of one that differed only together with others
+    nothing is known."""
+    return frozenset(name for name, changed in _varied_alone(results, strategy).items() if not changed)
+
+
+def _varied_alone(results: Sequence[PointResult], strategy: str) -> dict[str, bool]:
+    """Knob -> whether it changed a figure, of the knobs in which alone two points of the strategy differ."""
+    found: dict[str, bool] = {}
+    points = [(dict(result.knobs), result.to_json()) for result in results if result.strategy == strategy]
+    for _, figures in points:
+        del figures["knobs"]
+    for name in sorted({name for knobs, _ in points for name in knobs}):
+        first: dict[tuple[tuple[str, Value], ...], tuple[Value, dict[str, Any]]] = {}
+        for knobs, figures in points:
+            others = tuple(item for item in sorted(knobs.items()) if item[0] != name)
+            value, before = first.setdefault(others, (knobs.get(name), figures))
+            if value != knobs.get(name) or figures != before:
+                found[name] = found.get(name, False) or figures != before
+    return found
 
 
 def _preference(result: PointResult, base: PolicySettings) -> tuple[float, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.backtest.choose.choose import STEADY, knobs_that_matter
+from controller.backtest.choose.choose import STEADY, knobs_that_matter, knobs_without_effect
 from controller.backtest.point.grid import Value
 from controller.backtest.point.result import PointResult
 from controller.policy.strategies import STRATEGIES
@@ -15,12 +15,12 @@ def describe_point(results: Sequence[PointResult], point: PointResult) -> str:
 
     Omits knobs that were varied without effect on this strategy, and knobs in another strategy's section.
     """
+    idle = knobs_without_effect(results, point.strategy)
     telling = knobs_that_matter(results, point.strategy)
-    varied = {name for name in point.knobs if len({repr(r.knobs.get(name)) for r in results}) > 1}
     mine = ", ".join(
         f"{short_name(name)} {format_value(value)}"
         for name, value in sorted(point.knobs.items(), key=lambda knob: knob[0])
-        if name in telling or (name not in varied and _strategy_of(name) in ("", point.strategy))
+        if name in telling or (name not in idle and _strategy_of(name) in ("", point.strategy))
     )
     return f"`{point.strategy}` with {mine}" if mine else f"`{point.strategy}`"
 

@@ -12,15 +12,15 @@ from controller.backtest.choose.choose import (
     WITHIN,
     Choice,
     choose,
-    configured_value,
     knobs_that_matter,
+    knobs_without_effect,
     positions,
 )
 from controller.backtest.choose.confidence import DAY_SEEN_MS, Confidence, Grade, duration
 from controller.backtest.choose.model_error import FEWEST_CHECKED, MODEL_ERROR, fitting_error, model_error
 from controller.backtest.choose.pareto import churn, knee, pareto_front
 from controller.backtest.choose.points import describe_point, format_value, knob_values, short_name
-from controller.backtest.point.grid import Value
+from controller.backtest.point.grid import Value, configured_value
 from controller.backtest.point.result import PointResult
 from controller.domain.settings.policy import PolicySettings
 
@@ -165,11 +165,11 @@ def _too_tight(results: Sequence[PointResult], steady: Choice) -> list[str]:
 
 def _idle(results: Sequence[PointResult], base: PolicySettings) -> list[str]:
     """Knobs of `steady` that were varied without effect."""
-    telling = knobs_that_matter(results, STEADY)
+    idle = knobs_without_effect(results, STEADY)
     return [
         f"{short_name(name)} made no difference: keep {format_value(configured_value(base, name))}."
         for name in STEADY_KNOBS
-        if len(values_of(results, name)) > 1 and name not in telling
+        if name in idle
     ]
 
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from controller.backtest.choose import rationale
-from controller.backtest.choose.choose import STEADY, Choice, choose, configured_value, knobs_that_matter, positions
+from controller.backtest.choose.choose import STEADY, Choice, choose, knobs_that_matter, knobs_without_effect, positions
 from controller.backtest.choose.confidence import NOTHING_FINISHED, Confidence, Grade, confidence
 from controller.backtest.choose.model_error import MODEL_ERROR, fitting_error
 from controller.backtest.choose.verdict import NO_VERDICT, Verdict, judge
-from controller.backtest.point.grid import Value
+from controller.backtest.point.grid import Value, configured_value
 from controller.backtest.point.result import PointResult
 from controller.domain.settings.policy import PolicySettings
 from controller.policy.strategies import get, has, reads
@@ -59,9 +59,9 @@ def recommend(results: Sequence[PointResult], lasted_ms: int, base: PolicySettin
         telling |= knobs_that_matter(results, STEADY)
     if overall is not None:
         point = results[overall.chosen]
-        matter = knobs_that_matter(results, point.strategy)
-        settings |= {name: value for name, value in point.knobs.items() if name in matter}
-        telling |= matter
+        idle = knobs_without_effect(results, point.strategy)
+        settings |= {name: value for name, value in point.knobs.items() if name not in idle}
+        telling |= knobs_that_matter(results, point.strategy)
     strategy = None if overall is None else results[overall.chosen].strategy
     if strategy is not None and sure.grade is Grade.NONE:
         strategy, settings = base.strategy, {name: configured_value(base, name) for name in settings}
@@ -87,10 +87,10 @@ def _steady_settings(results: Sequence[PointResult], point: PointResult, base: P
 
     A model error that was varied as a knob is recommended by its results, not by the predictions.
     """
-    telling = knobs_that_matter(results, STEADY)
+    without_effect = knobs_without_effect(results, STEADY)
     settings: dict[str, Value] = {}
     for name in (*rationale.STEADY_KNOBS, *([MODEL_ERROR] if rationale.values_of(results, MODEL_ERROR) else [])):
-        idle = len(rationale.values_of(results, name)) > 1 and name not in telling
+        idle = name in without_effect
         settings[name] = configured_value(base, name) if idle else point.knobs.get(name, configured_value(base, name))
     if MODEL_ERROR not in settings:
         error = fitting_error(point, float(settings[rationale.TOLERANCE] or 0))

@@ -2,7 +2,7 @@
 
 The rule: where the recording cannot tell (`confidence`), change nothing. Otherwise the chosen point is the answer: keep
 the configuration if that is it, else change to it. What that would change is measured against the point that is
-configured now or, if that was not run, against the most even one. Pure.
+configured now or, where that has no figure because it was interrupted, against the most even one. Pure.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from controller.backtest.choose.choose import WITHIN, Choice, configured_value, knobs_that_matter, positions
+from controller.backtest.choose.choose import WITHIN, Choice, knobs_without_effect, positions
 from controller.backtest.choose.confidence import Confidence, Grade
-from controller.backtest.choose.points import describe_point, knob_values
+from controller.backtest.choose.points import describe_point
+from controller.backtest.point.grid import configured_value
 from controller.backtest.point.result import PointResult
 from controller.domain.settings.policy import PolicySettings
 from controller.operations.text import count_text, duration_text
@@ -22,6 +23,7 @@ from controller.policy.strategies import get, has, reads
 
 MINUTE_MS = 60_000
 ALIKE = 0.0005  # changes of the imbalance below a twentieth of a percent are none
+NOT_COMPARED = "What is configured has no figure to compare with."
 MANY_TIMES = 3.0  # from here on "times as many" says more than percent
 
 
@@ -70,8 +72,8 @@ def judge(results: Sequence[PointResult], overall: Choice | None, base: PolicySe
         return Verdict(Action.CHANGE, headline, f"{compare(results[now], chosen)} than now ({before}).")
     if chosen is not best:
         than = f"than the most even point ({describe_point(results, best)})"
-        return Verdict(Action.CHANGE, headline, f"{compare(best, chosen)} {than}. The configuration was not run.")
-    return Verdict(Action.CHANGE, headline, f"{_first_of(results, overall)}. The configuration was not run.")
+        return Verdict(Action.CHANGE, headline, f"{compare(best, chosen)} {than}. {NOT_COMPARED}")
+    return Verdict(Action.CHANGE, headline, f"{_first_of(results, overall)}. {NOT_COMPARED}")
 
 
 def configured_position(results: Sequence[PointResult], base: PolicySettings) -> int | None:
@@ -79,12 +81,11 @@ def configured_position(results: Sequence[PointResult], base: PolicySettings) ->
 
     Knobs that the strategy does not read, or that were varied without effect, may differ.
     """
-    telling = knobs_that_matter(results, base.strategy)
+    idle = knobs_without_effect(results, base.strategy)
 
     def differs(name: str, value: object) -> bool:
         read = not has(base.strategy) or reads(get(base.strategy), name.partition(".")[0])
-        idle = name not in telling and len(knob_values(results, base.strategy, name)) > 1
-        return read and not idle and value != configured_value(base, name)
+        return read and name not in idle and value != configured_value(base, name)
 
     def changed(at: int) -> int:
         return sum(value != configured_value(base, name) for name, value in results[at].knobs.items())

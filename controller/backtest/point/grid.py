@@ -3,7 +3,8 @@
 A knob is named as in `PolicySettings`, parts joined by a dot (`steady.tolerance`). Names and types are checked here,
 ranges, which are those of the configuration, by the command; both before anything runs. The order of points is that of
 the strategies, then of the values as they were given: the same arguments give the same points. Points that differ in
-knobs that their strategy never reads come to the same result, so only one of them need run.
+knobs that their strategy never reads come to the same result, so only one of them is run. What is configured now is run
+as well, so that whatever is found can be compared with it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, get_args, get_type_hints
 
 from controller.domain.errors import BadRecord
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.strategies import get, reads
+from controller.policy.strategies import get, has, reads
 
 Value = float | int | bool | None
 NUMBERS = (float, int, bool)
@@ -43,6 +44,25 @@ class GridPoint:
         for name, value in self.knobs:
             settings = _with(settings, name.split("."), value)
         return settings
+
+
+def points_to_run(strategies: Sequence[str], grid: Sequence[str], base: PolicySettings) -> tuple[GridPoint, ...]:
+    """The points of the grid that differ, each with the knobs that it reads; before them the configured one if it is
+    none of them. Raises as `grid_points`."""
+    points = tuple(point.effective() for point in distinct(grid_points(strategies, grid)))
+    if not has(base.strategy):  # of a package that is not installed here
+        return points
+    names = [parse_axis(text)[0] for text in grid]
+    configured = GridPoint(base.strategy, tuple((name, configured_value(base, name)) for name in names)).effective()
+    return points if configured in points else (configured, *points)
+
+
+def configured_value(base: PolicySettings, name: str) -> Value:
+    """The configured value of a knob by its dotted name; None if there is no such knob (any more)."""
+    value: Any = base
+    for part in name.split("."):
+        value = getattr(value, part, None)
+    return value if isinstance(value, int | float) else None
 
 
 def grid_points(strategies: Sequence[str], grid: Sequence[str]) -> tuple[GridPoint, ...]:

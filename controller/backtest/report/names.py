@@ -1,7 +1,8 @@
 """`--grid` with names and units of the configuration: `shedding.overloaded_threshold_pct=80,85`.
 
 Such an axis becomes one of a knob (`shed.overloaded_threshold=0.8,0.85`) by loading each value and reading the knob, so
-a value means the same as in the file. The scoreboard shows names and values as they were given.
+a value means the same as in the file. The scoreboard shows names and values as they were given, and the configured
+value in the same unit.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.backtest.choose.points import format_value
-from controller.backtest.point.grid import Value, knob_types
+from controller.backtest.point.grid import Value, configured_value, knob_types
 from controller.backtest.report.configuration import Load, keys_of
 from controller.config.policy_values import policy_settings
 from controller.config.settings import DEFINITIONS
@@ -45,6 +46,7 @@ def name_axes(grid: Sequence[str], load: Load) -> Named:
             found.words[knob, value] = word
             values.append(format_value(value) if isinstance(value, bool) or value is None else repr(value))
         found.axes.append(f"{knob}={','.join(values)}")
+        _note_configured(found, load, name, knob)
     return found
 
 
@@ -61,6 +63,13 @@ def _knob_of(name: str, knobs: Mapping[str, Any]) -> str:
     near = difflib.get_close_matches(name, [*words, *bare], n=1, cutoff=0.6)
     hint = f"; the nearest is {bare.get(near[0], near[0])}" if near else ""
     raise ConfigError(f"--grid {name}: there is no such knob{hint}")
+
+
+def _note_configured(found: Named, load: Load, key: str, knob: str) -> None:
+    settings = load([])
+    section, _, name = key.partition(".")
+    value = configured_value(policy_settings(settings), knob)
+    found.words.setdefault((knob, value), format_value(getattr(getattr(settings, section), name)))
 
 
 def _read_back(load: Load, key: str, knob: str, word: str) -> Value:

@@ -34,6 +34,7 @@ from controller.ledger.follower import Follower
 from controller.operations.bundles import all_bundle_rows
 from controller.operations.commands import send_and_wait
 from controller.operations.operator import POLL_S
+from controller.operations.text import count_text
 
 app = new_app()
 undrain_app = new_app()
@@ -72,8 +73,8 @@ def drain(
     elif not left:
         typer.echo(f"{broker} owns nothing, after {duration_text(took_ms)}")
     if left:
-        more = f"`ballast bundles --broker {broker}` lists them; the drain goes on"
-        typer.echo(f"ballast: {broker} still has {left} bundles after {wait_timeout:g} s: {more}", err=True)
+        more = f"after {wait_timeout:g} s: `ballast bundles --broker {broker}` lists them; the drain goes on"
+        typer.echo(f"ballast: {broker} still has {count_text(left, 'bundle')} {more}", err=True)
         raise typer.Exit(PROBLEM)
 
 
@@ -119,7 +120,7 @@ def _print_no_target() -> None:
 
 
 def _print_progress(broker: str, left: int) -> None:
-    typer.echo(f"{broker}: {left} bundles left", err=True)
+    typer.echo(f"{broker}: {count_text(left, 'bundle')} left", err=True)
 
 
 @undrain_app.command()

@@ -1,4 +1,4 @@
-"""`ballast mode`: print or set whether rounds only decide (shadow), act (live) or are off (paused)."""
+"""`ballast mode`: print or set whether rounds act (live) or only decide (shadow; paused, when somebody stops them)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from controller.cli.choices import mode_names
 from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_app, report_errors, settings_of
 from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_json
@@ -14,12 +15,13 @@ from controller.domain.state import MODES
 from controller.operations.reading import Reader
 
 app = new_app()
+To = Annotated[str | None, typer.Argument(metavar="shadow|live|paused", show_default=False, autocompletion=mode_names)]
 
 
 @app.command()
 @report_errors
 def mode(
-    to: Annotated[str | None, typer.Argument(metavar="shadow|live|paused", show_default=False)] = None,
+    to: To = None,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,
 ) -> None:  # fmt: skip

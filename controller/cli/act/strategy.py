@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from controller.cli.choices import strategy_lists, strategy_or_configured
 from controller.cli.options import AsJson, Conf, Profile, Sets, Timeout, Why, new_app, report_errors, settings_of
 from controller.cli.send_command import ANSWER_S, carry_out
 from controller.cli.show import emit_facts, emit_json
@@ -17,16 +18,25 @@ from controller.policy.round import as_commanded
 from controller.policy.strategies import get, names
 
 app = new_app()
+To = Annotated[
+    str | None,
+    typer.Argument(metavar=f"[NAME|{CONFIGURED}]", show_default=False, autocompletion=strategy_or_configured),
+]
 Challengers = Annotated[
     str | None,
-    typer.Option("--challengers", metavar="NAME,…", help=f"Names by commas; '{CONFIGURED}', or '' for none."),
+    typer.Option(
+        "--challengers",
+        metavar="NAME,…",
+        help=f"Names by commas; '{CONFIGURED}', or '' for none.",
+        autocompletion=strategy_lists,
+    ),
 ]
 
 
 @app.command()
 @report_errors
 def strategy(
-    to: Annotated[str | None, typer.Argument(metavar=f"[NAME|{CONFIGURED}]", show_default=False)] = None,
+    to: To = None,
     challengers: Challengers = None,
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False,
     why: Why = "", timeout: Timeout = ANSWER_S,

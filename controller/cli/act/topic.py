@@ -68,7 +68,7 @@ def lookup(
         emit_facts([("topic", name), *((key, found.get(key)) for key in _ANSWER)])
 
 
-_ANSWER = ("broker", "address", "lookup_url", "bundle", "epoch", "seq")
+_ANSWER = ("broker", "address", "lookup_url", "bundle", "epoch", "seq", "partitions")
 
 
 def ask(urls: Iterable[str], topic: str, timeout_s: float, access: HttpAccess = NO_ACCESS_RULES) -> dict[str, Any]:

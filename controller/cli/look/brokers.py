@@ -20,7 +20,7 @@ app = new_app()
 @app.command()
 @report_errors
 def brokers(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False) -> None:
-    """List every broker: state, bundles, score and utilisation in the last round, addresses."""
+    """List every broker: state, bundles, load in the last round, addresses."""
     settings = settings_of(conf, profile, sets)
     reader = Reader(settings, at_once=True)
     rows = broker_rows(reader)
@@ -34,7 +34,7 @@ def brokers(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_js
         emit_text(f"no controller runs: it stopped{when}, and this is as it was then")
         typer.echo("")
     known = [r for r in RESOURCES if any(row["utilisations"].get(r) is not None for row in rows)]
-    columns = ["broker", "state", "incarnation >", "bundles >", "score >", *(f"{r} >" for r in known)]
+    columns = ["broker", "state", "incarnation >", "bundles >", "load >", *(f"{r} >" for r in known)]
     emit_table(
         [*columns, "last round says", "lookup", "data"],
         [

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from controller.cli.choices import bundle_states
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table, emit_text, rate_text, time_text
 from controller.domain.errors import BadRecord
@@ -18,7 +19,12 @@ app = new_app()
 Namespace = Annotated[str | None, typer.Option("--namespace", help="Only bundles of this tenant/namespace.")]
 Broker = Annotated[str | None, typer.Option("--broker", help="Only bundles that this broker owns or will get.")]
 OfState = Annotated[
-    str | None, typer.Option("--state", help="Only bundles in this state. Retired bundles are not shown otherwise.")
+    str | None,
+    typer.Option(
+        "--state",
+        help="Only bundles in this state. Retired bundles are not shown otherwise.",
+        autocompletion=bundle_states,
+    ),
 ]
 
 

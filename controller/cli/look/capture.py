@@ -13,6 +13,7 @@ from controller.cli.times import MOMENT, moment_ms
 from controller.domain.errors import ConfigError
 from controller.operations.capture.capture import CONFIG
 from controller.operations.capture.capture import capture as write_slice
+from controller.operations.text import count_text
 from controller.process.clock import wall_ms
 
 app = new_app()
@@ -53,7 +54,7 @@ def capture(
             ("to (UTC)", time_text(until_ms)),
             ("journal", f"entries {about['first_seq']} to {about['last_seq']}"),
             ("rounds", about["rounds"]),
-            *((name, f"{rows} rows") for name, rows in about["rows"].items() if rows),
+            *((name, count_text(rows, "row")) for name, rows in about["rows"].items() if rows),
         ]
     )
     if about["rounds_unlike"]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from controller.cli.choices import strategy_names
 from controller.cli.options import PROBLEM, AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table, emit_text, percent_text, time_text
 from controller.operations.evidence_view import EvidenceView
@@ -22,7 +23,10 @@ from controller.operations.text import count_text
 
 app = new_app()
 Round = Annotated[str, typer.Argument(metavar="ROUND", help="Id of a stored round, as `ballast rounds` prints it.")]
-Strategy = Annotated[str, typer.Option("--strategy", help="The strategy to compare with.", show_default=False)]
+Strategy = Annotated[
+    str,
+    typer.Option("--strategy", help="The strategy to compare with.", show_default=False, autocompletion=strategy_names),
+]
 ExitCode = Annotated[bool, typer.Option("--exit-code", help="Exit with 1 if the plans differ.")]
 Row = Mapping[str, Any]
 

@@ -34,6 +34,7 @@ from controller.operations.evidence_words import missed_text
 from controller.operations.explain import LOOK_BACK, is_broker, reason_document
 from controller.operations.explain import explain as explain_document
 from controller.operations.reading import Reader
+from controller.operations.text import count_text
 
 app = new_app()
 Name = Annotated[
@@ -163,8 +164,9 @@ def _print_broker(document: Mapping[str, Any]) -> None:
 
 def _print_bundle(document: Mapping[str, Any]) -> None:
     now = dict(document["now"])
-    moved_at_ms = now.pop("moved_at_ms", None)
-    emit_facts([*now.items(), ("moved (UTC)", time_text(moved_at_ms) if moved_at_ms else None)])
+    moved_at_ms, entry_at_ms = now.pop("moved_at_ms", None), now.pop("entry_at_ms")
+    times = [("since (UTC)", entry_at_ms), ("grace period from (UTC)", moved_at_ms)]
+    emit_facts([*now.items(), *((name, time_text(at_ms) if at_ms else None) for name, at_ms in times)])
     typer.echo("")
     print_decisions(document["decisions"], "nothing was decided about it")
     print_realised(document["realised"])
@@ -176,7 +178,8 @@ def _print_bundle(document: Mapping[str, Any]) -> None:
 
 def _print_not_moved(found: Mapping[str, Any], owner: str | None) -> None:
     """Print when rounds considered the bundle and left it, and why; else why none considered it."""
-    rounds = f"the last {found['rounds']} rounds (since {time_text(found['since_ms'])}; --rounds N looks further back)"
+    since = f"(since {time_text(found['since_ms'])}; --rounds N looks further back)"
+    rounds = f"the last {count_text(found['rounds'], 'round')} {since}"
     none = f"none of {rounds} considered it and left it"
     if found["times"]:
         emit_table(
@@ -206,10 +209,10 @@ def _stayed_text(row: Mapping[str, Any]) -> str:
 def _why_not_text(row: Mapping[str, Any]) -> str:
     """Why the last round did not consider the bundle: how it saw the bundle's broker."""
     what = "was a source, without this bundle among its best" if row["is_source"] else "was no source"
-    score, mean = percent_text(row["score"]) or "unknown", percent_text(row["mean"]) or "unknown"
+    load, level = percent_text(row["score"]) or "unknown", percent_text(row["mean"]) or "unknown"
     lost = "".join(f"; {line}" for line in evidence_lines({"bundles_lost": row["bundles_lost"]}) if row["bundles_lost"])
     broker = f"in round {row['round_id']} its broker {row['broker']} {what}: {_in_words(row)}"
-    return f"{broker} (score {score}, mean {mean}, hits {row['hits']}){lost}"
+    return f"{broker} (load {load}, level {level}, hits {row['hits']}){lost}"
 
 
 def _in_words(row: Mapping[str, Any]) -> str:
@@ -220,7 +223,7 @@ def _in_words(row: Mapping[str, Any]) -> str:
 def _print_scores(rows: Sequence[Mapping[str, Any]]) -> None:
     known = [r for r in RESOURCES if any(row[f"{r}_utilisation"] is not None for row in rows)]
     emit_table(
-        ["broker", "score >", "mean >", "hits >", "source", "eligible", "reason", *(f"{r} >" for r in known)],
+        ["broker", "load >", "level >", "hits >", "source", "eligible", "reason", *(f"{r} >" for r in known)],
         [
             (
                 row["broker"],

@@ -11,6 +11,7 @@ from typing import Annotated
 import pyarrow.compute as pc
 import typer
 
+from controller.cli.choices import entry_kinds
 from controller.cli.evidence_text import reason_text
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import duration_text, emit_json, emit_table, time_text
@@ -22,6 +23,7 @@ from controller.domain.observed import OrderKind
 from controller.domain.strict_json import is_whole
 from controller.ledger.follower import Follower
 from controller.operations.reading import Reader
+from controller.operations.text import count_text
 from schemas.journal import JOURNAL
 
 app = new_app()
@@ -30,7 +32,7 @@ Since = Annotated[
     int | None, typer.Option("--since", help="Entries above this seq; by default the newest ones.", min=0)
 ]
 Follow = Annotated[bool, typer.Option("--follow", help="Keep printing new entries, one per line, until Ctrl-C.")]
-OfKind = Annotated[str | None, typer.Option("--kind", help="Only entries of this kind.")]
+OfKind = Annotated[str | None, typer.Option("--kind", help="Only entries of this kind.", autocompletion=entry_kinds)]
 Offsets = Annotated[
     bool, typer.Option("--offsets", help="Also entries `offsets`: how far Kafka was read. --json has them.")
 ]
@@ -150,7 +152,7 @@ def _what(entry: Entry) -> str:
     if entry.kind is Kind.ROUND:
         return " ".join(f"{count} {kind}" for kind, count in entry.data.get("counts", {}).items())
     if entry.kind is Kind.NAMESPACE_CREATED:
-        return f"{len(entry.data['bundles'])} bundles"
+        return count_text(len(entry.data["bundles"]), "bundle")
     return " ".join(f"{key}={json.dumps(value)}" for key, value in sorted(entry.data.items()))
 
 

@@ -11,6 +11,7 @@ import typer
 
 from controller.backtest.advise.advice import Advice
 from controller.cli.advice_text import print_advice
+from controller.cli.choices import strategy_names
 from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json
 from controller.config.places import check_old_place
@@ -22,7 +23,10 @@ from controller.process.paths import place_of_tables
 
 app = new_app()
 Strategy = Annotated[
-    str | None, typer.Option("--strategy", help="Plan with this strategy; by default the one in charge.")
+    str | None,
+    typer.Option(
+        "--strategy", help="Plan with this strategy; by default the one in charge.", autocompletion=strategy_names
+    ),
 ]
 
 

@@ -27,7 +27,7 @@ def rounds(
             "strategy",
             "rules >",
             "mode",
-            "mean >",
+            "mean load >",
             "highest >",
             "moves >",
             "splits >",

@@ -52,7 +52,7 @@ def status(
         "tables": without_login(reader.root.root),
         **with_stop(reader, _read(reader, settings, heard, kafka_error, now_ms), settings.profile, now_ms),
     }
-    document["page"] = None if offline else _find_page(settings, document["journal_id"])
+    document["page"] = None if offline else _find_page(settings, document["journal_id"], document["tables"])
     if as_json:
         emit_json(document)
     else:
@@ -76,10 +76,10 @@ def _ask_kafka(settings: Settings) -> tuple[Heard | None, str | None]:
         return None, str(error)
 
 
-def _find_page(settings: Settings, journal_id: str | None) -> str | None:
+def _find_page(settings: Settings, journal_id: str | None, tables: str) -> str | None:
     from controller.operations.page_address import find_page  # an HTTP client, which takes its time to import
 
-    return find_page(settings, journal_id)
+    return find_page(settings, journal_id, tables)
 
 
 def _print(document: Mapping[str, Any]) -> None:
@@ -109,7 +109,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "page", document.get("page")
     yield "controller", _controller_text(document["controller"])
     identity = f", id {document['journal_id']}" if document["journal_id"] else ""
-    yield "journal", f"seq {document['seq']}, {document['namespaces']} namespaces{identity}"
+    yield "journal", f"seq {document['seq']}, {count_text(document['namespaces'], 'namespace')}{identity}"
     yield "mode", document["mode"] + ("  (mass-failure breaker tripped)" if document["guard_frozen"] else "")
     if document["adoption"]:
         yield "Pulsar", adoption_text(Adoption.from_json(document["adoption"]))
@@ -142,7 +142,7 @@ def plan_text(plan: Mapping[str, Any]) -> str:
     if plan["phase"] == PlanPhase.DECLINED.value:
         return f"that of round {plan['round_id']} was declined{by}; others of its size are held back for a while"
     what = "waits for approval" if plan["phase"] == PlanPhase.WAITING.value else f"was approved{by}; these are to come"
-    return f"{len(plan['moves'])} moves of round {plan['round_id']}: {what}"
+    return f"{count_text(len(plan['moves']), 'move')} of round {plan['round_id']}: {what}"
 
 
 def orders_text(orders: Mapping[str, Any], obstacle: str | None, mode: str) -> str:
@@ -187,7 +187,7 @@ def round_text(last: Mapping[str, Any] | None) -> str:
     sources = ", ".join(last["sources"]) or "none"
     who = f"{last['round_id']} by {last['strategy']}, {duration_text(last['age_ms'])} ago"
     deeds = f"{count_text(last['moves'], 'move')}, {count_text(last['splits'], 'split')}"
-    scores = f"mean {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"
+    scores = f"mean load {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"
     if not percent_text(last["mean_score"]):
         scores = "no broker had a score"
     return f"{who}: sources {sources}; {deeds}; {scores}"

@@ -24,6 +24,7 @@ from controller.brokers.pulsar.policies import read_policies
 from controller.brokers.pulsar.poll import ClusterPoll
 from controller.brokers.pulsar.topics import TopicReader
 from controller.cli.advice_text import describe_failures, print_advice, round_text
+from controller.cli.choices import strategy_names
 from controller.cli.options import AsJson, report_errors
 from controller.cli.pulsar.connection import Connection, run_until_stopped, takes_connection
 from controller.cli.pulsar.record import check_manager
@@ -37,6 +38,7 @@ from controller.domain.load import RESOURCES
 from controller.domain.pulsar_policies import placement_of
 from controller.domain.settings.policy import PolicySettings
 from controller.loads.recorded import Overrides
+from controller.operations.text import count_text
 from controller.policy.strategies import get
 from controller.process.paths import RUN
 from controller.process.plugins import use_installed_strategies
@@ -59,7 +61,9 @@ Rounds = Annotated[
         min=1, show_default=False,
     ),
 ]  # fmt: skip
-Strategy = Annotated[str | None, typer.Option("--strategy", help="Strategy; by default rounds.strategy.")]
+Strategy = Annotated[
+    str | None, typer.Option("--strategy", help="Strategy; by default rounds.strategy.", autocompletion=strategy_names)
+]
 Topics = Annotated[
     bool, typer.Option("--topics", help="Read broker-stats/topics, to say where to split a bundle by load.")
 ]
@@ -125,7 +129,8 @@ async def _advise_on_cluster(
 def _print_start(poll: ClusterPoll, every_s: float, most: int) -> None:
     manager = poll.manager.value if poll.manager else "unknown"
     longest_ms = 1000 * (min(FIRST_READING_S, every_s) + (most - 1) * every_s)
-    typer.echo(f"cluster {poll.cluster}, {len(poll.members.brokers)} brokers, {manager} load manager", err=True)
+    brokers = count_text(len(poll.members.brokers), "broker")
+    typer.echo(f"cluster {poll.cluster}, {brokers}, {manager} load manager", err=True)
     typer.echo(
         f"a round every {duration_text(1000 * every_s)} until one would act, at most {most}: up to "
         f"{duration_text(longest_ms)}; Ctrl-C shows what is known by then",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from controller.cli.choices import load_managers
 from controller.cli.options import PROBLEM, USAGE, interrupt_on_sigterm
 from controller.domain.errors import BallastError, ConfigError
 from controller.process.paths import RUN
@@ -24,7 +25,9 @@ BASE_PORT = 18_200  # beside a cluster of `ballast pulsar dev`
 
 
 def demo(
-    manager: Annotated[str, typer.Option(help="Load manager of the cluster: modular or extensible.")] = "modular",
+    manager: Annotated[
+        str, typer.Option(help="Load manager of the cluster: modular or extensible.", autocompletion=load_managers)
+    ] = "modular",
     headless: Annotated[bool, typer.Option("--headless", help="Lines of text instead of the live view.")] = False,
     short: Annotated[bool, typer.Option("--short", help="End once the first skew is relieved.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as one last JSON line.")] = False,

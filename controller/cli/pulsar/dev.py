@@ -9,10 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
+from controller.cli.choices import authentications, load_managers
 from controller.cli.options import AsJson, interrupt_on_sigterm, new_group, report_errors
 from controller.cli.pulsar.dev_traffic import traffic
 from controller.cli.show import emit_facts, emit_json, emit_table
 from controller.domain.errors import ConfigError
+from controller.operations.text import count_text
 from controller.process.paths import RUN
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.credentials import ADMIN
@@ -36,7 +38,10 @@ def up(
     brokers: Annotated[
         int | None, typer.Option("--brokers", "-n", help="Number of brokers [default: 3].", min=1, max=MOST_BROKERS)
     ] = None,
-    manager: Annotated[str | None, typer.Option(help="Load manager: modular or extensible [default: modular].")] = None,
+    manager: Annotated[
+        str | None,
+        typer.Option(help="Load manager: modular or extensible [default: modular].", autocompletion=load_managers),
+    ] = None,
     base_port: Annotated[
         int | None,
         typer.Option(
@@ -49,7 +54,10 @@ def up(
         list[str] | None, typer.Option("--set", help="A setting for broker.conf: KEY=VALUE; repeatable.")
     ] = None,
     auth: Annotated[
-        str | None, typer.Option(help="Authentication and authorization: none, token or tls [default: none].")
+        str | None,
+        typer.Option(
+            help="Authentication and authorization: none, token or tls [default: none].", autocompletion=authentications
+        ),
     ] = None,
     tls: Annotated[bool | None, typer.Option("--tls", help="TLS only, with an authority of its own.")] = None,
     cpu_quota: Annotated[
@@ -80,7 +88,7 @@ def up(
         started = cluster.up()
     if namespace:
         made = cluster.admin.create_namespace(cluster.spec.broker_names[0], namespace, bundles)
-        _tell(f"namespace {namespace} " + (f"has {bundles} bundles" if made else "existed"))
+        _tell(f"namespace {namespace} " + (f"has {count_text(bundles, 'bundle')}" if made else "existed"))
     if as_json:
         emit_json(status_document(cluster, read_status(cluster)))
         return

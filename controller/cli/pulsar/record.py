@@ -25,6 +25,7 @@ from controller.cli.show import duration_text
 from controller.cli.times import duration
 from controller.config.settings import Settings
 from controller.domain.errors import ConfigError
+from controller.operations.text import count_text
 
 MIB = 1024 * 1024
 Out = Annotated[Path, typer.Option("--out", help="File to record to; one that is there is continued.")]
@@ -99,8 +100,8 @@ def _print_start(poll: ClusterPoll, file: RecordingFile, every_s: float, for_s: 
     until = f"for {duration_text(1000 * for_s)}" if for_s else "until Ctrl-C"
     does = "continuing" if file.resumed else "recording to"
     typer.echo(
-        f"cluster {poll.cluster}, {len(poll.members.brokers)} brokers, {manager} load manager: {does} {file.path} "
-        f"every {duration_text(1000 * every_s)}, {until}",
+        f"cluster {poll.cluster}, {count_text(len(poll.members.brokers), 'broker')}, {manager} load manager: {does} "
+        f"{file.path} every {duration_text(1000 * every_s)}, {until}",
         err=True,
     )
     period_s = poll.configuration.stats_period_s

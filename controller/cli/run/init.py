@@ -17,6 +17,7 @@ from controller.cli.options import new_app, report_errors
 from controller.cli.show import emit_text
 from controller.config.load import load_settings
 from controller.domain.errors import ConfigError
+from controller.operations.text import count_text
 from controller.process.paths import CONF, ROOT, SHIPPED
 
 CONFIGURATION, SPARK_SETTINGS, UNITS = "ballast.yaml", "spark.conf", "systemd"
@@ -49,7 +50,7 @@ def init(
         place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8")
-    emit_text(f"{folder}: {len(files)} files, profile {profile}")
+    emit_text(f"{folder}: {count_text(len(files), 'file')}, profile {profile}")
     emit_text(f"next: edit {folder / CONFIGURATION}, then `ballast config check --conf {folder / CONFIGURATION}`")
     emit_text(
         f"for the units: `systemd-sysusers {folder / USERS}`, then let ballast read {folder} and write below {ROOT}"

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from controller.backtest.choose.recommend import Recommendation
-from controller.backtest.point.grid import GridPoint, distinct, grid_points
+from controller.backtest.point.grid import GridPoint, points_to_run
 from controller.backtest.point.result import PointRun
 from controller.backtest.recording.input import Input, read_input
 from controller.backtest.recording.prepared import Replay, prepare
@@ -29,6 +29,7 @@ from controller.backtest.run import Finished, run_points
 from controller.backtest.spark import job_arguments, spark_points
 from controller.backtest.store import QUARANTINE, RESULTS_CSV, Job, Store
 from controller.cli.backtest_table import emit_scoreboard
+from controller.cli.choices import strategy_lists
 from controller.cli.options import Conf, Profile, Sets, interrupt_on_sigterm, new_app, report_errors, settings_of
 from controller.cli.show import emit_text
 from controller.config.policy_values import policy_settings
@@ -44,7 +45,13 @@ Reports = Annotated[
     str, typer.Option("--reports", help="JSON lines of load reports, or the root of the tables.", show_default=False)
 ]
 Strategies = Annotated[
-    str, typer.Option("--strategies", help="Comma-separated, in the order of the table.", show_default=False)
+    str,
+    typer.Option(
+        "--strategies",
+        help="Comma-separated, in the order of the table.",
+        show_default=False,
+        autocompletion=strategy_lists,
+    ),
 ]
 Grid = Annotated[
     list[str] | None,
@@ -76,7 +83,7 @@ def backtest(
     base = policy_settings(settings)
     names = [name.strip() for name in strategies.split(",") if name.strip()]
     named = name_axes(grid or [], lambda more: settings_of(conf, profile, [*(sets or []), *more]))
-    points = grid_points(names, named.axes)
+    points = points_to_run(names, named.axes, base)
     check_values(
         {knob for point in points for knob in point.knobs},
         lambda more: settings_of(conf, profile, [*(sets or []), *more]),
@@ -88,7 +95,7 @@ def backtest(
         job = Job(found.recording.digest(), base, replay)
         runs = {point: store.load(job, point) for point in points}
         kept = sum(run is not None for run in runs.values())
-        missing = distinct(point for point, run in runs.items() if run is None)
+        missing = [point for point, run in runs.items() if run is None]
         if missing and not store.arrays(job).exists():
             store.keep_arrays(job, prepare(found.recording, base.weights.in_order(), replay))
         about = _about(reports, settings.description, found, job)
@@ -99,7 +106,7 @@ def backtest(
         else:
             ended = run_points(store, job, missing, jobs or os.cpu_count() or 1)
         stopped = _run(progress, missing, runs, ended)
-    # adds points that a worker finished just before an interrupt, and points equal to one that ran
+    # adds points that a worker finished just before an interrupt
     runs = {point: run or store.load(job, point) for point, run in runs.items()}
     finished = [run for run in runs.values() if run is not None]
     store.write_tables(finished, about)

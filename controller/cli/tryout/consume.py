@@ -1,6 +1,7 @@
 """`ballast consume TOPIC`: prints the messages of a topic of the reference brokers, a line each.
 
-A message is acknowledged once it is printed, so what a closed pipe did not take comes again.
+A message is acknowledged once it is printed, so what a closed pipe did not take comes again. A partitioned topic is
+read whole: the order of messages is that of each partition.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import asyncio
 import base64
 import json
 import sys
-from typing import Annotated, Any, BinaryIO, cast
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
@@ -21,13 +22,15 @@ from controller.cli.times import duration
 from controller.cli.tryout.reference_client import (
     CONFIRM_S,
     WAIT_S,
+    Asked,
     LookupUrls,
     Stopping,
     Topic,
     Wait,
-    lookup_urls,
+    messages_text,
     opened,
     unique_name,
+    whom_to_ask,
 )
 from controller.config.settings import Settings
 
@@ -54,13 +57,13 @@ def consume(
     lookup: LookupUrls = None, subscription: Subscription = OWN, kind: Kind = SubscriptionType.EXCLUSIVE,
     most: Most = None, idle: Idle = None, latest: Latest = False, wait: Wait = WAIT_S,
 ) -> None:  # fmt: skip
-    """Print each message as a line and acknowledge it, until Ctrl-C; with --json, offset, key and payload of each."""
+    """Print each message as a line and acknowledge it, until Ctrl-C; with --json, also its topic, offset and key."""
     settings = settings_of(conf, profile, sets)
     printer = Printer(sys.stdout.buffer, as_json, most)
     name = full_name(topic)
-    urls = lookup_urls(settings, lookup)
-    asyncio.run(_print_messages(settings, urls, name, printer, subscription, kind, idle, latest, wait))
-    typer.echo(f"{printer.printed} messages of {name}", err=True)
+    asked = whom_to_ask(settings, lookup)
+    partitions = asyncio.run(_print_messages(settings, asked, name, printer, subscription, kind, idle, latest, wait))
+    typer.echo(messages_text(printer.printed, "of", name, partitions), err=True)
 
 
 class Printer:
@@ -76,7 +79,7 @@ class Printer:
         taken = [] if self.done else messages[: None if self._most is None else self._most - self.printed]
         try:
             for offset, message in taken:
-                self._out.write(self._line(offset, message) + b"\n")
+                self._out.write(self._line(consumer.topic, offset, message) + b"\n")
             self._out.flush()
         except BrokenPipeError:
             self.done, taken = True, []
@@ -88,10 +91,12 @@ class Printer:
             if taken:
                 consumer.ack(as_ranges([offset for offset, _ in taken]))
 
-    def _line(self, offset: int, message: Any) -> bytes:
+    def _line(self, topic: str, offset: int, message: Any) -> bytes:
         if not self._as_json:
             return bytes(message.payload)
-        row = {"offset": offset, "key": message.key, "producer": message.producer, "sequence": message.sequence}
+        row = {"topic": topic, "offset": offset, "key": message.key}
+        row = {"topic": topic, "offset": offset, "key": message.key}
+        row |= {"producer": message.producer, "sequence": message.sequence}
         try:
             row |= {"payload": message.payload.decode()}
         except UnicodeDecodeError:
@@ -100,17 +105,18 @@ class Printer:
 
 
 async def _print_messages(
-    settings: Settings, urls: list[str], topic: str, printer: Printer, subscription: str, kind: SubscriptionType,
+    settings: Settings, asked: Asked, topic: str, printer: Printer, subscription: str, kind: SubscriptionType,
     idle_s: float | None, latest: bool, wait_s: float,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
+    """Returns the number of partitions."""
     name, stopping = unique_name("consume"), Stopping()
     async with opened(
-        settings, urls, wait_s,
-        lambda lookup, links: Consumer(
-            topic, subscription, name, lookup, links, kind=kind, latest=latest, on_delivered=printer.on_delivered
+        settings, asked, topic, wait_s,
+        lambda part, lookup, links: Consumer(
+            part, subscription, name, lookup, links, kind=kind, latest=latest, on_delivered=printer.on_delivered
         ),
-    ) as endpoint:  # fmt: skip
-        consumer, loop = cast("Consumer", endpoint), asyncio.get_running_loop()
+    ) as consumers:  # fmt: skip
+        loop = asyncio.get_running_loop()
         printed, heard_s = 0, loop.time()
         while not (stopping.event.is_set() or printer.done):
             await asyncio.sleep(LOOK_EVERY_S)
@@ -120,5 +126,6 @@ async def _print_messages(
                 break
         stopping.raise_failure()
         deadline_s = loop.time() + CONFIRM_S
-        while consumer.unconfirmed and loop.time() < deadline_s:
+        while any(consumer.unconfirmed for consumer in consumers) and loop.time() < deadline_s:
             await asyncio.sleep(0.01)
+        return 0 if consumers[0].topic == topic else len(consumers)

@@ -16,6 +16,7 @@ from typing import Annotated, Any, BinaryIO, TextIO
 
 import typer
 
+from controller.cli.choices import strategy_names
 from controller.cli.options import Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.config.policy_values import policy_settings
 from controller.decide.line import parse_line
@@ -27,7 +28,12 @@ from controller.domain.reasons.words import describe_decision
 app = new_app()
 YOUNG_OBJECTS = 500_000  # a line of 20,000 bundles makes 20,000 lists, which the collector need not scan
 
-Strategy = Annotated[str | None, typer.Option("--strategy", help="The strategy in charge; by default rounds.strategy.")]
+Strategy = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy", help="The strategy in charge; by default rounds.strategy.", autocompletion=strategy_names
+    ),
+]
 NoSplit = Annotated[bool, typer.Option("--no-split", help="Do not split bundles.")]
 
 

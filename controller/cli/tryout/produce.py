@@ -1,14 +1,18 @@
-"""`ballast produce TOPIC`: each line of stdin becomes a message of a topic of the reference brokers."""
+"""`ballast produce TOPIC`: each line of stdin becomes a message of a topic of the reference brokers.
+
+Of a partitioned topic, a line's key says the partition; lines without a key go to the partitions in turn.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import sys
 import threading
 from concurrent.futures import CancelledError
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -19,15 +23,19 @@ from controller.cli.show import emit_json
 from controller.cli.tryout.reference_client import (
     CONFIRM_S,
     WAIT_S,
+    Asked,
     LookupUrls,
     Stopping,
     Topic,
     Wait,
-    lookup_urls,
+    messages_text,
     opened,
     unique_name,
+    whom_to_ask,
 )
 from controller.config.settings import Settings
+from controller.domain.ids import topic_hash
+from controller.operations.text import count_text
 
 app = new_app()
 QUEUED_LINES = 1_000
@@ -48,33 +56,47 @@ def produce(
     """Send each line of stdin as a message, until its end; follows the topic when it moves. No terminal is needed."""
     settings = settings_of(conf, profile, sets)
     name = full_name(topic)
-    summary = asyncio.run(_send_lines(settings, lookup_urls(settings, lookup), name, separator, wait))
+    summary = asyncio.run(_send_lines(settings, whom_to_ask(settings, lookup), name, separator, wait))
     if as_json:
-        emit_json({"topic": name, **summary})
+        emit_json(summary)
     else:
-        typer.echo(f"{summary['acked']} messages stored in {name}", err=True)
-    if summary["unacked"]:
-        typer.echo(f"ballast: {summary['unacked']} messages were not acknowledged within {CONFIRM_S:g} s", err=True)
+        typer.echo(messages_text(summary["acked"], "stored in", name, summary["partitions"]), err=True)
+    if left := summary["unacked"]:
+        was = "was" if left == 1 else "were"
+        typer.echo(f"ballast: {count_text(left, 'message')} {was} not acknowledged within {CONFIRM_S:g} s", err=True)
         raise typer.Exit(PROBLEM)
 
 
 async def _send_lines(
-    settings: Settings, urls: list[str], topic: str, separator: str | None, wait_s: float
+    settings: Settings, asked: Asked, topic: str, separator: str | None, wait_s: float
 ) -> dict[str, Any]:
     name, stopping = unique_name("produce"), Stopping()
-    async with opened(settings, urls, wait_s, lambda lookup, links: Producer(topic, name, lookup, links)) as endpoint:
-        producer = cast("Producer", endpoint)
+    opening = opened(settings, asked, topic, wait_s, lambda part, lookup, links: Producer(part, name, lookup, links))
+    async with opening as producers:
         lines = _read_lines(sys.stdin.fileno())
+        in_turn = itertools.cycle(producers)
         while not stopping.event.is_set():
             line = await _first(lines, stopping.event)
             if line is None:
                 break
             key, payload = _parse(line, separator)
+            producer = producers[topic_hash(key) % len(producers)] if key else next(in_turn)
             await producer.send(key, payload)
         stopping.raise_failure()
         with contextlib.suppress(asyncio.TimeoutError):  # the summary says how many are left
-            await asyncio.wait_for(producer.flush(), CONFIRM_S)
-        return {"producer": name, "acked": producer.acked, "unacked": producer.pending, "reopened": producer.reopened}
+            await asyncio.wait_for(asyncio.gather(*(producer.flush() for producer in producers)), CONFIRM_S)
+        return _summary(topic, name, producers)
+
+
+def _summary(topic: str, name: str, producers: list[Producer]) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partitions": 0 if producers[0].topic == topic else len(producers),
+        "producer": name,
+        "acked": sum(producer.acked for producer in producers),
+        "unacked": sum(producer.pending for producer in producers),
+        "reopened": sum(producer.reopened for producer in producers),
+    }
 
 
 def _parse(line: bytes, separator: str | None) -> tuple[str, bytes]:

@@ -1,4 +1,4 @@
-"""What `ballast produce` and `ballast consume` share: lookups, one endpoint, its end.
+"""What `ballast produce` and `ballast consume` share: lookups, an endpoint for each partition, their end.
 
 They need no terminal: lines come from stdin and go to stdout, whatever these are. Ctrl-C and SIGTERM end them in good
 order.
@@ -12,7 +12,8 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -22,7 +23,9 @@ from controller.brokers.reference.client.lookup import Lookup
 from controller.config.http_access import http_access
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
+from controller.domain.ids import partition_names
 from controller.operations.reading import Reader
+from controller.operations.text import count_text
 
 CONFIRM_S = 10.0  # for what is on its way when a client ends
 Topic = Annotated[
@@ -34,7 +37,7 @@ LookupUrls = Annotated[
 ]
 Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait until somebody serves the topic.", min=0.1)]
 WAIT_S = 30.0
-Opener = Callable[[Lookup, Links], Endpoint]
+E = TypeVar("E", bound=Endpoint)
 
 
 class NotServed(BallastError):
@@ -46,34 +49,63 @@ def unique_name(kind: str) -> str:
     return f"{kind}-{socket.gethostname()}-{uuid.uuid4().hex[:8]}"
 
 
-def lookup_urls(settings: Settings, given: list[str] | None) -> list[str]:
+@dataclass(frozen=True)
+class Asked:
+    """Agents to look a topic up at, which have read the journal up to `seq`: a topic that was created a moment ago has
+    its partitions there."""
+
+    urls: list[str]
+    seq: int = 0
+
+
+def whom_to_ask(settings: Settings, given: list[str] | None) -> Asked:
     """Where to look the topic up. Raises NotServed where no agent has told."""
-    urls = given or Reader(settings).lookup_urls()
-    if not urls:
+    if given:
+        return Asked(given)
+    reader = Reader(settings, at_once=True)
+    asked = Asked(reader.lookup_urls(), reader.outline().state.seq)
+    if not asked.urls:
         raise NotServed("no living broker has told where it answers lookups: is an agent running? (`ballast brokers`)")
-    return urls
+    return asked
 
 
 @asynccontextmanager
-async def opened(settings: Settings, urls: list[str], wait_s: float, make: Opener) -> AsyncIterator[Endpoint]:
-    """The endpoint that `make` makes, open at the topic's owner; closed at the end. Raises NotServed."""
-    lookup, links = Lookup(urls, access=http_access(settings)), Links()
-    endpoint = make(lookup, links)
+async def opened(
+    settings: Settings, asked: Asked, topic: str, wait_s: float, make: Callable[[str, Lookup, Links], E]
+) -> AsyncIterator[list[E]]:
+    """What `make` makes for the topic or each of its partitions, open at the owners; closed at the end.
+
+    Raises NotServed unless all are.
+    """
+    lookup, links = Lookup(asked.urls, access=http_access(settings)), Links()
+    endpoints: list[E] = []
+
+    async def open_all() -> None:
+        partitions = (await lookup.find(topic, asked.seq)).partitions
+        endpoints.extend(make(name, lookup, links) for name in partition_names(topic, partitions))
+        await asyncio.gather(*(endpoint.start() for endpoint in endpoints))
+
     try:
         try:
-            await asyncio.wait_for(endpoint.start(), wait_s)
+            await asyncio.wait_for(open_all(), wait_s)
         except asyncio.TimeoutError:
+            name = next((endpoint.topic for endpoint in endpoints if not endpoint.address), topic)
             raise NotServed(
-                f"{endpoint.topic} is served by nobody after {wait_s:g} s: `ballast topic lookup {endpoint.topic}` "
-                "tells why"
+                f"{name} is served by nobody after {wait_s:g} s: `ballast topic lookup {name}` tells why"
             ) from None
         except Refused as error:
             raise NotServed(str(error)) from None
-        yield endpoint
+        yield endpoints
     finally:
-        await endpoint.stop()
+        await asyncio.gather(*(endpoint.stop() for endpoint in endpoints))
         links.close()
         await lookup.close()
+
+
+def messages_text(number: int, done: str, topic: str, partitions: int) -> str:
+    """`3 messages stored in TOPIC (2 partitions)`; `partitions`: 0 for a topic without."""
+    parts = f" ({count_text(partitions, 'partition')})" if partitions else ""
+    return f"{count_text(number, 'message')} {done} {topic}{parts}"
 
 
 class Stopping:

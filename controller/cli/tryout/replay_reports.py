@@ -15,6 +15,7 @@ from controller.cli.look.decisions import predicted_text
 from controller.cli.options import PROBLEM, USAGE, interrupt_on_sigterm, new_app
 from controller.cli.show import emit_table, time_text
 from controller.domain.errors import BadRecord, BallastError, ConfigError
+from controller.operations.text import count_text
 from controller.process.paths import RUN
 from controller.testbed.local_cluster import LocalCluster
 from controller.testbed.replay import ReplayResult, read_recording, replay
@@ -95,4 +96,5 @@ def _print(result: ReplayResult, as_json: bool) -> None:
     )
     for phase, sources in result.sources_by_phase.items():
         typer.echo(f"{phase}: sources {', '.join(sources) or 'none'}")
-    typer.echo(f"{result.reports} reports, {result.quarantined} quarantined, {result.rounds} rounds")
+    reports, rounds = count_text(result.reports, "report"), count_text(result.rounds, "round")
+    typer.echo(f"{reports}, {result.quarantined} quarantined, {rounds}")

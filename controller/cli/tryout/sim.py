@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from controller.cli.choices import strategy_names
 from controller.cli.options import PROBLEM, new_app, report_errors
 from controller.config.sources import ENV_CONF, read_text
 from controller.domain.errors import ConfigError
@@ -24,7 +25,10 @@ app = new_app()
 
 Files = Annotated[list[Path], typer.Argument(help="Scenario files, or folders of them (*.txt).", show_default=False)]
 Rewrite = Annotated[bool, typer.Option("--rewrite", help="Replace the results in the files.")]
-Strategy = Annotated[str | None, typer.Option("--strategy", help="Use this strategy instead of those in the files.")]
+Strategy = Annotated[
+    str | None,
+    typer.Option("--strategy", help="Use this strategy instead of those in the files.", autocompletion=strategy_names),
+]
 Plots = Annotated[Path | None, typer.Option("--plots", help="Folder for plots of every run.", show_default=False)]
 
 

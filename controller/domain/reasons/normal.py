@@ -41,7 +41,7 @@ NORMAL: Mapping[Reason, Explained] = {
         "Underloaded",
     ),
     Reason.ORPHANED: Explained(
-        ("its broker is gone",),
+        ("the broker that had it is gone",),
         "The bundle's owner is gone: its lease expired, it left, or it came back as a new process.",
         "Nothing; look after the broker that is gone.",
         ("control.lease_ms",),
@@ -59,7 +59,7 @@ NORMAL: Mapping[Reason, Explained] = {
         "Admin",
     ),
     Reason.DRAINED: Explained(
-        ("its broker is being emptied",),
+        ("the broker that has it is being emptied",),
         "The owner is drained or leaving, so it hands over all its bundles.",
         "`ballast undrain BROKER` lets it take bundles again.",
     ),

@@ -30,33 +30,31 @@ def describe_reason(code: str | None, evidence: Mapping[str, Any] | None = None,
         return ""
     if returns:
         return f"in exchange for {(evidence or {}).get('swapped_with')}"
-    *telling, plain = REASON_TABLE[reason].words
     if not evidence:
-        return plain
-    figures = _format_figures(reason, evidence) if telling else {}
-    words = next((words.format(**figures) for words in telling if figures.keys() >= _find_placeholders(words)), plain)
+        return REASON_TABLE[reason].words[-1]
+    words, figures = _choose_words(reason, evidence)
+    told = words.format(**figures)
     lost = evidence.get("bundles_lost")
     by_this = lost.get(reason.value) if isinstance(lost, Mapping) else None
-    return f"{words}: {by_this} of its bundles" if _is_number(by_this) else words
+    return f"{told}: {by_this} of its bundles" if _is_number(by_this) else told
 
 
-def describe_score(code: str | None, evidence: Mapping[str, Any], score: float | None, mean: float | None) -> str:
-    """The reason of a broker's score (a fraction of its limit) in a round, in words.
+def describe_score(
+    code: str | None, evidence: Mapping[str, Any], measured: float | None, receives: bool = False
+) -> str:
+    """The reason of a broker's score in words; both figures, each named, where the round judged by another one than
+    was measured (a fraction of its limit).
 
-    Evidence has the figures after the moves of the round; told are those at its start, unless they contradict the
-    reason: a reading of usage comes late, and what the broker owns by now may explain far less or more.
+    A reading of usage comes late, so what the broker owns by now may explain far less or more. `receives`: the moves of
+    the round, which the evidence of a skip counts as done, bring the broker something.
     """
-    measured = {name: value * SCORE_UNIT for name, value in (("score", score), ("mean", mean)) if value is not None}
-    limit, judged = evidence.get("limit"), evidence.get("score")
-    if (
-        code == Reason.BALANCED.value
-        and score is not None
-        and _is_number(limit)
-        and _is_number(judged)
-        and score * SCORE_UNIT > limit >= judged
-    ):
-        return f"{describe_reason(code, evidence)}, reckoned from its bundles; {100 * score:.1f} % was measured"
-    return describe_reason(code, {**evidence, **{name: of for name, of in measured.items() if name in evidence}})
+    words, judged = describe_reason(code, evidence), evidence.get("score")
+    if measured is None or not _is_number(judged) or not _names_score(_parse_reason(code), evidence):
+        return words
+    if _format_share(measured) == _format_share(judged / SCORE_UNIT):
+        return words
+    with_moves = ", with what it was to get" if receives else ""
+    return f"{words}, by estimate{with_moves}; {_format_share(measured)} was measured"
 
 
 def describe_decision(decision: Decision) -> str:
@@ -91,6 +89,17 @@ def _parse_reason(code: str | None) -> Reason | None:
         return None
 
 
+def _choose_words(reason: Reason, evidence: Mapping[str, Any]) -> tuple[str, Mapping[str, str]]:
+    """The most specific words of the reason whose figures the evidence has, and all its figures."""
+    *telling, plain = REASON_TABLE[reason].words
+    figures = _format_figures(reason, evidence) if telling else {}
+    return next((words for words in telling if figures.keys() >= _find_placeholders(words)), plain), figures
+
+
+def _names_score(reason: Reason | None, evidence: Mapping[str, Any]) -> bool:
+    return reason is not None and "score" in _find_placeholders(_choose_words(reason, evidence)[0])
+
+
 @cache
 def _find_placeholders(words: str) -> frozenset[str]:
     return frozenset(name for _, name, _, _ in Formatter().parse(words) if name)
@@ -99,7 +108,7 @@ def _find_placeholders(words: str) -> frozenset[str]:
 def _format_figures(reason: Reason, evidence: Mapping[str, Any]) -> dict[str, str]:
     """The figures that words may name, as text; those that the evidence lacks are left out."""
     shares = {name: evidence[name] / SCORE_UNIT for name in _SHARES if _is_number(evidence.get(name))}
-    figures = {name: f"{100 * share:.1f} %" for name, share in shares.items() if share >= 0}  # below 0: unknown
+    figures = {name: _format_share(share) for name, share in shares.items() if share >= 0}  # below 0: unknown
     figures |= {name: str(evidence[name]) for name in _VERBATIM if evidence.get(name)}
     if _is_number(evidence.get("gap_points")):
         figures["gap_points"] = f"{evidence['gap_points']:.1f}"
@@ -129,6 +138,10 @@ def _format_rounds(evidence: Mapping[str, Any]) -> dict[str, str]:
     if _is_number(needed):
         return {"rounds_enough": _format_count(hits, "round")}
     return {"rounds": _format_count(hits, "round")}
+
+
+def _format_share(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _format_count(count: float, what: str) -> str:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from controller.ledger.loads_progress import loads_progress
 from controller.operations.doctor.finding import Finding, Page, fine, severe, warning
 from controller.operations.reading import Reader
-from controller.operations.text import duration_text, time_text
+from controller.operations.text import count_text, duration_text, time_text
 
 DAY_MS = 86_400_000
 STEP_MS = 1_000  # back, between two entries of one controller: less is rounding and what NTP corrects
@@ -24,7 +24,8 @@ def check_clocks(reader: Reader, now_ms: int) -> Iterator[Finding]:
     found = [*_check_steps(entries), *_check_future(reader, entries, now_ms)]
     yield from found
     if not found:
-        yield fine("clocks", f"no step back in {entries.num_rows} entries of the last day, no time in the future")
+        looked_at = count_text(entries.num_rows, "entry", "entries")
+        yield fine("clocks", f"no step back in {looked_at} of the last day, no time in the future")
 
 
 def _check_steps(entries: pa.Table) -> Iterator[Finding]:

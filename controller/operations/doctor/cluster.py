@@ -9,7 +9,7 @@ from controller.config.policy_values import placement_settings
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
-from controller.domain.state import LIVE, METADATA, PAUSED, ClusterState
+from controller.domain.state import LIVE, METADATA, ClusterState
 from controller.ledger.loads_progress import loads_progress
 from controller.operations.adoption_text import adoption_text
 from controller.operations.bundles import find_order_obstacle
@@ -18,7 +18,7 @@ from controller.operations.evidence_view import EvidenceView
 from controller.operations.overview import BAD_PER_HOUR, ROUNDS_MISSED
 from controller.operations.quarantine import count_rules, quarantined
 from controller.operations.reading import MissingTable, Reader
-from controller.operations.text import duration_text, few_text
+from controller.operations.text import count_text, duration_text, few_text
 
 HOUR_MS = 3_600_000
 
@@ -48,7 +48,7 @@ def check_brokers(state: ClusterState, view: EvidenceView) -> Iterator[Finding]:
         text = f"behind the journal in the last round, so granted nothing: {few_text(behind)}"
         yield warning("agents", text, "see /healthz of these agents, and whether they reach the tables", Page.AGENT)
     elif alive:
-        yield fine("agents", f"{len(alive)} brokers alive, none behind the journal in the last round")
+        yield fine("agents", f"{count_text(len(alive), 'broker')} alive, none behind the journal in the last round")
 
 
 def check_snapshot(reader: Reader, state: ClusterState, settings: Settings) -> Iterator[Finding]:
@@ -98,7 +98,7 @@ def check_rounds(view: EvidenceView, state: ClusterState, settings: Settings, no
         return
     age_ms = now_ms - last["wall_ms"]
     text = f"the last round, {last['round_id']}, ran {duration_text(age_ms)} ago"
-    if not state.controller_running or state.mode == PAUSED or age_ms <= ROUNDS_MISSED * interval_ms:
+    if not state.controller_running or age_ms <= ROUNDS_MISSED * interval_ms:
         yield fine("rounds", text)
     else:
         late = f"{text}, where one is due every {duration_text(interval_ms)}"

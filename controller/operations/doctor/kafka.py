@@ -22,7 +22,7 @@ from controller.domain.ids import Session
 from controller.domain.state import ClusterState, is_foreign
 from controller.operations.doctor.finding import Finding, Page, fine, note, severe, warning
 from controller.operations.liveness import SILENT_AFTER_MS, Heard, engine_text, last_word
-from controller.operations.text import duration_text, few_text
+from controller.operations.text import count_text, duration_text, few_text
 
 ANSWER_MS = 5_000
 LISTEN_BACK_MS = 20_000  # of heartbeats, which come every few seconds
@@ -149,7 +149,7 @@ def judge_agents(applied: Mapping[Session, int], state: ClusterState, limit: int
         yield warning("agents", text, "see their hosts and logs; their leases are running out", Page.AGENT)
     behind = [s for s in live if s in applied and state.seq - applied[s] > limit]
     if behind:
-        named = [f"{s.broker} by {state.seq - applied[s]} entries" for s in behind]
+        named = [f"{s.broker} by {count_text(state.seq - applied[s], 'entry', 'entries')}" for s in behind]
         text = f"behind the journal, so granted nothing: {few_text(named)}"
         yield warning("agents", text, "see /healthz of these agents, and whether they reach the tables", Page.AGENT)
 
@@ -163,7 +163,8 @@ def judge_lag(ends: Mapping[str, Mapping[str, int]], state: ClusterState) -> Ite
     waiting = sum(lags.values())
     told = ", ".join(f"{lag} in {topic}" for topic, lag in sorted(lags.items()) if lag)
     if waiting <= LAG_RECORDS:
-        yield fine("lag", f"{waiting} records of control topics not in the journal's offsets{told and f': {told}'}")
+        records = count_text(waiting, "record")
+        yield fine("lag", f"{records} of control topics not in the journal's offsets{told and f': {told}'}")
         return
     remedy = "if no controller runs, start one; else see batch times in its log: commits of the table store take long"
     yield warning("lag", f"{waiting} records wait for the controller: {told}", remedy, Page.SLOW_STORE)

@@ -11,6 +11,7 @@ from controller.domain.errors import IncompatibleTable, describe_error, without_
 from controller.ledger.damage import DamagedTable
 from controller.ledger.tables import TableRoot
 from controller.operations.doctor.finding import Finding, Page, fine, severe, warning
+from controller.operations.text import count_text
 from schemas.catalog import TABLES
 from schemas.record import TableOptions
 
@@ -70,9 +71,8 @@ def _check_logs(root: TableRoot, opened: Mapping[str, DeltaTable]) -> Iterator[F
         yield from faults
     if not found:
         longest, fullest = max(logs, key=lambda name: logs[name]), max(files, key=lambda name: files[name])
-        yield fine(
-            "logs", f"at most {logs[longest]} files of log ({longest}) and {files[fullest]} of data ({fullest}) a table"
-        )
+        log, data = count_text(logs[longest], "file"), files[fullest]
+        yield fine("logs", f"at most {log} of log ({longest}) and {data} of data ({fullest}) a table")
 
 
 def _check_log(root: TableRoot, name: str, table: DeltaTable, log_files: int, data_files: int) -> Iterator[Finding]:

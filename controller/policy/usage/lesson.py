@@ -70,19 +70,20 @@ class Parts:
         """Of them all, as if they were independent."""
         return self.bundles + self.base + self.speed
 
-    def at_least(self, least: Floats, work: Floats) -> Parts:
+    def at_least(self, least: Floats, work: Floats, most_base: Floats) -> Parts:
         """Each part at `least` [B], where there is anything to it. With little `work` [B] a large base is likely, and
-        work that costs many times as much is not."""
+        work that costs many times as much is not. A fall cannot be one of the base by more than `most_base` [B]."""
         likely = np.minimum(least, PLAUSIBLE * work**2)
         bundles, speed = (np.where(part > 0, np.maximum(part, likely), 0.0) for part in (self.bundles, self.speed))
-        return Parts(bundles, np.maximum(self.base, least), speed)
+        return Parts(bundles, np.maximum(self.base, np.minimum(least, most_base**2)), speed)
 
 
-def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools) -> UsageModel:
-    """The model after this round. `full`: [B] whose usage is at its limit, so that it says "at least"."""
+def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools, misread: Bools) -> UsageModel:
+    """The model after this round. `full`: [B] whose usage is at its limit, so that it says "at least"; `misread`: [B]
+    whose traffic is not believed."""
     brokers, count = model.brokers, len(model.brokers.names)
     rows = Rows.of(model, seen, unit)
-    work = sum_by(seen.reporter, rows.load * model.bundles.factor[seen.bundle], count) + weigh(seen.unnamed, unit)
+    work = _work(model.bundles, seen, rows, unit)
     expected = brokers.base + brokers.speed * work
     heard = np.isfinite(seen.usage)
     surprise = np.where(heard, seen.usage - expected, 0.0)
@@ -96,14 +97,15 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools) -> UsageMode
     parts = Parts(of_bundles, brokers.base_variance, work**2 * brokers.speed_variance)
     doubt = _doubt(model, seen, rows, parts)
     deviation = surprise / np.sqrt(doubt + reading)
-    brokers, held, lasted = _hold_back(brokers, surprise, deviation, silent)
+    brokers, held, lasted = _hold_back(brokers, surprise, deviation, silent, misread)
     silent = silent | held
     trend = np.where(silent | full, brokers.trend, TREND_KEPT * brokers.trend + deviation)
     chance = ~lasted & (np.abs(surprise) <= SURPRISE * np.sqrt(parts.total + reading))
     outdated = ~silent & (~chance | (np.abs(trend) > TREND_TOLD))
     tie = rows.variance * (brokers.pinned[seen.reporter] * rows.before + (rows.there - rows.before))
     if outdated.any():
-        rows, parts = _reopen(seen, rows, parts, outdated, np.where(chance, 0.0, (surprise / 2) ** 2), work)
+        most_base = np.where(surprise < 0, brokers.base, np.inf)
+        rows, parts = _reopen(seen, rows, parts, outdated, np.where(chance, 0.0, (surprise / 2) ** 2), work, most_base)
         tie = np.where(outdated[seen.reporter], rows.variance * rows.there, tie)
         doubt = np.where(outdated, parts.total, doubt)
         brokers = replace(brokers, pinned=np.where(outdated, 1.0, brokers.pinned))
@@ -115,8 +117,17 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools) -> UsageMode
     certain = sum_by(seen.reporter, rows.there**2 * bundles.variance[seen.bundle], count)
     brokers = taught.brokers(brokers, parts, work, np.nan_to_num(seen.limit))
     after = Parts(certain, brokers.base_variance, work**2 * brokers.speed_variance)
+    rest = seen.usage - brokers.base - brokers.speed * _work(bundles, seen, rows, unit)
+    unexplained = lasted & ~full & (np.abs(rest) > SURPRISE * noise)  # no part can change that far at once
+    brokers = replace(brokers, passing=np.where(unexplained, rest, brokers.passing))
     pinned = np.clip(left / np.maximum(after.total, TINY), 0.0, 1.0)
     return replace(model, brokers=replace(brokers, pinned=pinned, error=np.sqrt(left)), bundles=bundles)
+
+
+def _work(bundles: BundleStates, seen: Seen, rows: Rows, unit: Floats) -> Floats:
+    """[B] CPU of brokers' traffic on the usual broker."""
+    unnamed = weigh(seen.unnamed, unit)
+    return sum_by(seen.reporter, rows.load * bundles.factor[seen.bundle], len(unnamed)) + unnamed
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,12 +193,12 @@ def _change(model: UsageModel, seen: Seen, rows: Rows) -> Floats:
 
 
 def _hold_back(
-    brokers: BrokerStates, surprise: Floats, deviation: Floats, silent: Bools
+    brokers: BrokerStates, surprise: Floats, deviation: Floats, silent: Bools, misread: Bools
 ) -> tuple[BrokerStates, Bools, Bools]:
     """[B] whose surprise is not learned from yet, as nothing explains it and it may end as it began; and whose has
     lasted."""
-    beyond = ~silent & ~np.isnan(brokers.error) & (np.abs(deviation) > SURPRISE)
-    fell = beyond & (deviation < 0)
+    beyond = ~silent & ~np.isnan(brokers.error) & ((np.abs(deviation) > SURPRISE) | misread)
+    fell = beyond & (deviation < 0) & ~misread
     ended = np.where(beyond, 0.0, brokers.above) + np.where(fell, brokers.stood, 0.0)
     memory, needed = recall(brokers.burst, brokers.since, np.where(silent, 0.0, ended), NOISE_ROUNDS)
     above = np.where(beyond, brokers.above + 1, 0.0)
@@ -205,12 +216,14 @@ def _hold_back(
     return states, held, lasted
 
 
-def _reopen(seen: Seen, rows: Rows, parts: Parts, outdated: Bools, least: Floats, work: Floats) -> tuple[Rows, Parts]:
+def _reopen(
+    seen: Seen, rows: Rows, parts: Parts, outdated: Bools, least: Floats, work: Floats, most_base: Floats
+) -> tuple[Rows, Parts]:
     """What was learned of some brokers no longer holds: their parts are as uncertain again as they were once, and each
-    at `least` [B], as any of them may be the cause. `work`: [B] of all their traffic."""
+    at `least` [B], as any of them may be the cause. `work`, `most_base`: as of `Parts.at_least`."""
     again = outdated[seen.reporter]
     variance = np.where(again, np.maximum(rows.variance, RELEARNED**2), rows.variance)
     of_bundles = sum_by(seen.reporter, rows.there**2 * variance, len(outdated))
-    wider = replace(parts, bundles=of_bundles).at_least(least, work)
+    wider = replace(parts, bundles=of_bundles).at_least(least, work, most_base)
     grow = np.where(of_bundles > 0, wider.bundles / np.maximum(of_bundles, TINY), 1.0)
     return replace(rows, variance=variance * grow[seen.reporter]), wider

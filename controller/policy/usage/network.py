@@ -3,7 +3,8 @@
 A reading of bandwidth errs by a few percent. The bytes of bundles are counted one by one, so their sum hardly errs; but
 replication, protocols and other processes use the network as well, and only the reading has those. So the surplus of
 readings over sums is followed: slowly while it may be noise, at once where it cannot be. It is never taken at once
-below 0: after a sudden change of traffic a reading may still be of before. A full network says "at least".
+below 0: after a sudden change of traffic a reading may still be of before. A full network says "at least". More bytes
+than the network can carry, and many times what it reads, were counted wrong.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from controller.policy.view.frame import Frame, Ints
 BYTES = dict(zip(NETWORKS, ("throughput_in", "throughput_out"), strict=True))  # of bundles, by network
 PACE = 0.25  # of a difference that may be noise, each round
 AT_ONCE = 0.12  # of a reading: no noise
+MISCOUNTED = 3.0  # times a reading
 
 
 def follow_networks(model: UsageModel, frame: Frame, seen: Seen) -> tuple[UsageModel, Ints]:
@@ -34,6 +36,7 @@ def follow_networks(model: UsageModel, frame: Frame, seen: Seen) -> tuple[UsageM
         known = (frame.usage[:, at] != UNKNOWN) & (frame.limit[:, at] != UNKNOWN)
         reading, limit = frame.usage[:, at] / RESOURCE_SCALES[at], frame.limit[:, at] / RESOURCE_SCALES[at]
         carried = seen.traffic[:, DRIVERS.index(BYTES[name])]
+        known &= (carried <= limit) | (carried <= MISCOUNTED * reading)
         after[name] = np.where(known, _follow(before[name], reading, carried, limit), before[name])
         correction = np.where(known, carried + after[name] - reading, 0.0)
         corrections.append(np.rint(correction * RESOURCE_SCALES[at]).astype(np.int64))

@@ -16,19 +16,22 @@ from dataclasses import replace
 import numpy as np
 
 from controller.domain.load import RESOURCE_SCALES, RESOURCES
-from controller.policy.usage.bursts import follow, reprice
+from controller.policy.usage.bursts import PATIENCE, follow, reprice
 from controller.policy.usage.drivers import DRIVER_COLUMNS, Drivers, cost_of, learn_drivers
-from controller.policy.usage.lesson import SLOWEST, TINY, learn
+from controller.policy.usage.lesson import SLOWEST, TINY, Bools, learn
 from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, UsageModel
 from controller.policy.usage.network import follow_networks
-from controller.policy.usage.seen import CPU, FULL, Seen, sum_by, weigh
+from controller.policy.usage.seen import CPU, FULL, Seen, sum_by, sums_by, weigh
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE, Estimates
 from controller.policy.view.frame import NOBODY, Frame, Ints
 
 LEAST_USUAL = 0.1  # of a broker's usage
+LEAST_TOLD = 0.1  # of all traffic: brokers with less say little of what it costs
+MISREAD, LEAST_READ = 3.0, 0.05  # times what a broker uses; which counts as so much of its limit at least
 OUTLIER = 4.0  # medians: a larger step is no wandering
 WANDER_PACE = 0.15
+LARGEST = 2.0**53  # of an estimate in whole units: a sum of a few still fits
 
 
 def observe(model: UsageModel, frame: Frame) -> tuple[UsageModel, Estimates]:
@@ -36,18 +39,58 @@ def observe(model: UsageModel, frame: Frame) -> tuple[UsageModel, Estimates]:
     seen = Seen.of(frame)
     model = model.aligned(frame.brokers, frame.bundles).forget_ended(frame.broker("incarnation"))
     full = seen.usage >= FULL * seen.limit
-    telling = np.isfinite(seen.usage) & ~full
-    if model.drivers is None and not telling.any():
-        telling = full  # traffic costs at least that
+    misread = _misread(model, seen)
+    seen = _as_before(model, seen, misread) if misread.any() else seen
+    telling = _telling(model, seen, full)
     usual = np.maximum(seen.usage - _peculiar(model, seen), LEAST_USUAL * seen.usage)
     spread = _spread_of_bundles(seen)
     drivers = learn_drivers(model.drivers, seen.traffic[telling], usual[telling], spread[telling])
     bundles = reprice(model.bundles, _change_of_unit(model.drivers, drivers, seen))
     model = _with_bases(replace(model, rounds=model.rounds + 1, drivers=drivers, bundles=bundles), seen)
     if drivers is not None:
-        model = learn(model, seen, drivers.unit, full)
+        model = learn(model, seen, drivers.unit, full, misread)
     model, correction = follow_networks(model, frame, seen)
     return _estimate(model, frame, seen, correction)
+
+
+def _telling(model: UsageModel, seen: Seen, full: Bools) -> Bools:
+    """[B] whose usage says what traffic costs. At its limit it says "at least", which is the first price where hardly
+    anything else was seen."""
+    below = np.isfinite(seen.usage) & ~full
+    totals = seen.traffic.sum(axis=0)
+    told = float((seen.traffic[below].sum(axis=0) / np.where(totals > 0, totals, 1.0)).max())
+    return below if model.drivers is not None or told >= LEAST_TOLD else below | full
+
+
+def _misread(model: UsageModel, seen: Seen) -> Bools:
+    """[B] whose traffic should suddenly cost a multiple of what they use, unlike that of others. That is not believed
+    before it has lasted; then it is learned as cheap bundles."""
+    heard = np.isfinite(seen.usage)
+    if model.drivers is None or not heard.any():
+        return np.zeros(len(heard), bool)
+    expected = weigh(seen.traffic, model.drivers.unit) + _peculiar(model, seen)
+    carried = model.bundles.carried * model.bundles.factor
+    there = model.bundles.carrier >= 0
+    before = sum_by(model.bundles.carrier[there].astype(np.int64), carried[there], len(heard))
+    misread = heard & (model.brokers.above < PATIENCE - 1)
+    for usual in (seen.usage, before):  # the same contradiction to both, and not the cluster's
+        times = expected / np.maximum(np.maximum(usual, LEAST_READ * seen.limit), TINY)
+        middle = np.partition(times[heard], (int(heard.sum()) - 1) // 2)[(int(heard.sum()) - 1) // 2]
+        misread &= times > MISREAD * max(1.0, float(middle))
+    return misread
+
+
+def _as_before(model: UsageModel, seen: Seen, misread: Bools) -> Seen:
+    """With the traffic of the round before for the bundles of these brokers [B]."""
+    assert model.drivers is not None
+    cost, bundles = weigh(seen.rows, model.drivers.unit), model.bundles
+    stayed = misread[seen.reporter] & (bundles.carrier[seen.bundle] == seen.reporter) & (cost > 0)
+    ratio = np.where(stayed, bundles.carried[seen.bundle] / np.where(cost > 0, cost, 1.0), 1.0)
+    of_bundle = np.ones(len(bundles.names))
+    of_bundle[seen.bundle[stayed]] = ratio[stayed]
+    rows = seen.rows * ratio[:, None]
+    change = sums_by(seen.reporter, rows - seen.rows, len(misread))
+    return replace(seen, rows=rows, full=seen.full * of_bundle[:, None], traffic=np.maximum(seen.traffic + change, 0.0))
 
 
 def _change_of_unit(before: Drivers | None, after: Drivers | None, seen: Seen) -> float:
@@ -156,4 +199,4 @@ def _follow_steps(model: UsageModel, change: Floats, usage: Floats) -> UsageMode
 
 
 def _whole(values: Floats) -> Ints:
-    return np.rint(values).astype(np.int64)
+    return np.rint(np.clip(values, -LARGEST, LARGEST)).astype(np.int64)

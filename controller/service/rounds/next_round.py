@@ -17,7 +17,7 @@ from controller.backtest.advise.rounds import ShadowRound
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
 from controller.domain.ownership import IN_FLIGHT
-from controller.domain.state import LIVE, PAUSED, ClusterState
+from controller.domain.state import LIVE, ClusterState
 from controller.ledger.loads_progress import loads_progress
 from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
@@ -105,8 +105,7 @@ def _mode_note(state: ClusterState) -> str:
         return "The mass-failure breaker has tripped: rounds move nothing until it resets (`ballast thaw`)."
     if state.mode == LIVE:
         return "The mode is live: the next round decides anew and carries out what it decides."
-    what = "no round runs" if state.mode == PAUSED else "rounds only record what they decide"
-    return f"The mode is {state.mode}: {what} (`ballast mode live`)."
+    return f"The mode is {state.mode}: rounds only record what they decide (`ballast mode live`)."
 
 
 def _notes_on_loads(inputs: RoundInputs, age_ms: int, late_ms: int) -> Iterator[str]:

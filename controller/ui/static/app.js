@@ -4,6 +4,7 @@ import { logIn, logOut } from "./act.js";
 import { getJson } from "./api.js";
 import { h } from "./dom.js";
 import { duration } from "./format.js";
+import { enterRows } from "./table.js";
 import { broker } from "./views/broker.js";
 import { bundle } from "./views/bundle.js";
 import { map } from "./views/map.js";
@@ -188,7 +189,7 @@ function tick() {
 function ages() {
   const now_ms = Date.now() + page.clock_ms;
   for (const element of document.querySelectorAll("time[data-at]")) {
-    const text = `${duration(Math.max(0, now_ms - Number(element.dataset.at)))} ${element.dataset.words}`;
+    const text = `${duration(Math.max(0, now_ms - Number(element.dataset.at)))} ${element.dataset.words}`.trimEnd();
     if (element.textContent !== text) element.textContent = text;
   }
 }
@@ -240,7 +241,7 @@ const HELP = [
   ["g m", "Map"],
   ["g s", "Search"],
   ["g p", "Pulsar"],
-  ["j k", "next, previous row"],
+  ["j k ↓ ↑", "next, previous row; on the map j k → ← broker, ↓ ↑ bundle"],
   ["t", "light, dark"],
   ["?", "this list"],
 ];
@@ -260,7 +261,7 @@ let gone_ms = 0;
 
 function key(event) {
   const typing = event.target.closest("input, textarea, select, dialog[open]");
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "Escape" && event.target === $("query")) $("view").focus();
   if (typing) return;
   const to = NAV.find(([, , letter]) => letter === event.key);
@@ -271,10 +272,16 @@ function key(event) {
   else if (event.key === "t") nextTheme();
   else {
     gone_ms = event.key === "g" ? event.timeStamp : 0;
-    return;
+    if (!enter(event)) return;
   }
   gone_ms = 0;
   event.preventDefault();
+}
+
+/** A key for what the view lists: its rows, or what it has instead. */
+function enter(event) {
+  const { parts } = page.shown || {};
+  return Boolean(parts) && (parts.key ? parts.key(event) : enterRows($("view"), event));
 }
 
 function click(event) {

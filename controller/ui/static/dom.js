@@ -63,7 +63,7 @@ export function since(at_ms, words) {
       datetime: iso,
       title: `${iso.replace("T", " ").slice(0, 19)} UTC`,
       "data-at": at_ms,
-      "data-words": words || "ago",
+      "data-words": words === undefined ? "ago" : words,
     },
   );
 }

@@ -6,6 +6,17 @@ import { h } from "./dom.js";
 const ROW_PX = 30; // as in style.css
 const SHORT = 120; // rows that are all drawn
 const AROUND = 12; // rows drawn above and below what is seen
+const STEPS = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 };
+
+/** The first arrow key, or j or k, that is pressed outside of all rows: goes to the first row that is seen. Where none
+ * is, arrows scroll, and j and k go to the first of all. Returns whether it went anywhere. */
+export function enterRows(view, event) {
+  if (!STEPS[event.key] || event.target.closest("tbody tr")) return false;
+  const rows = [...view.querySelectorAll("tbody tr")].filter((row) => row.getClientRects().length && controls(row).length);
+  const row = rows.find(isSeen) || (event.key.length === 1 && rows[0]);
+  if (row) controls(row)[0].focus();
+  return Boolean(row);
+}
 
 /**
  * `columns`: {name, cell(row), align: "right", wide: true (not on a phone), by(row) to sort by, grow}.
@@ -69,14 +80,29 @@ export class Table {
       if (!element || element.shown !== shown) {
         element = this.row(row);
         element.shown = shown;
+        element.dataset.key = key;
       }
       element.setAttribute("aria-rowindex", first + at + 2);
       kept.set(key, element);
       return element;
     });
     this.kept = kept;
+    const focus = this.focused();
     const wanted = [spacer(first, this.columns.length), ...drawn, spacer(this.rows.length - last, this.columns.length)];
     replace(this.body, wanted.filter(Boolean));
+    if (focus && !this.body.contains(document.activeElement)) this.refocus(...focus);
+  }
+
+  /** The row that has the focus, and which of its links. */
+  focused() {
+    const row = this.body.contains(document.activeElement) && document.activeElement.closest("tr");
+    return row && [row.dataset.key, controls(row).indexOf(document.activeElement)];
+  }
+
+  /** A row that has changed is another element by now. */
+  refocus(key, place) {
+    const found = this.kept.has(key) ? controls(this.kept.get(key)) : [];
+    if (found.length) (found[place] || found[0]).focus({ preventScroll: true });
   }
 
   seen() {
@@ -92,16 +118,23 @@ export class Table {
 
   /** Arrow keys, or j and k, go from row to row. */
   step(event) {
-    const by = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 }[event.key];
+    const by = STEPS[event.key];
     const row = event.target.closest && event.target.closest("tbody tr");
     if (!by || !row || event.ctrlKey || event.metaKey || event.altKey) return;
-    const place = [...row.querySelectorAll("a, button")].indexOf(event.target);
+    const place = controls(row).indexOf(event.target);
     const next = by > 0 ? row.nextElementSibling : row.previousElementSibling;
-    const found = next && next.querySelectorAll("a, button");
-    if (!found || !found.length) return;
+    const found = next ? controls(next) : [];
+    if (!found.length) return;
     event.preventDefault();
     (found[Math.max(0, place)] || found[0]).focus();
   }
+}
+
+const controls = (row) => [...row.querySelectorAll("a, button")];
+
+function isSeen(row) {
+  const { top, bottom } = row.getBoundingClientRect();
+  return bottom > 0 && top < innerHeight;
 }
 
 function classes(column) {

@@ -30,7 +30,7 @@ def bundle(cluster: LiveCluster, name: str, now_ms: int) -> Row:
     parsed = Bundle.parse(name)
     entries = [Entry.from_row(row) for row in found["journal"]]
     return {
-        "now": {**now, "namespace": parsed.namespace, "share": (parsed.upper - parsed.lower) / 2**32},
+        "now": {**found["now"], "namespace": parsed.namespace, "share": (parsed.upper - parsed.lower) / 2**32},
         "sentence": _sentence(now),
         "decisions": [decision_row(row) for row in found["decisions"]],
         "stayed": _stayed(found["candidate"], now),
@@ -84,7 +84,8 @@ def _why_left(row: Mapping[str, Any]) -> str:
 
 def _none(found: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     if found["times"]:
-        return f"The last {found['rounds']} rounds considered it and left it {len(found['times'])} times."
+        times = count_text(len(found["times"]), "time")
+        return f"It was considered and left {times} in the last {count_text(found['rounds'], 'round')}."
     if not found["rounds"]:
         return "No round has run yet that could have considered it."
     none = f"None of the last {count_text(found['rounds'], 'round')} weighed moving it"
@@ -93,7 +94,7 @@ def _none(found: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     why = found["why_not"]
     if why is None:
         return f"{none}: the newest knew nothing of its broker {now['owner']}."
-    figures = f"load {percent_text(why['score']) or 'unknown'}, mean {percent_text(why['mean']) or 'unknown'}"
+    figures = f"load {percent_text(why['score']) or 'unknown'}, level {percent_text(why['mean']) or 'unknown'}"
     reason = why["reason_words"] or why["reason"] or "no reason is known"
     if not why["is_source"]:
         return f"{none}. The newest took nothing off its broker {why['broker']} ({figures}): {reason}."

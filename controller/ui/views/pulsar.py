@@ -11,7 +11,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.facts import POLICIES, SUSPECT
 from controller.domain.reasons.words import describe_reason
 from controller.domain.state import METADATA
-from controller.operations.adoption_text import adoption_text
+from controller.operations.adoption_text import adoption_sentence
 from controller.operations.bundles import find_order_obstacle
 from controller.operations.pulsar_requirements import judge_adoption, judge_requirements
 from controller.ui.cluster import LiveCluster
@@ -35,7 +35,7 @@ def pulsar(cluster: LiveCluster) -> Row:
     ended = [entry for entry in reversed(recent) if entry.kind is Kind.ORDER_ENDED]
     return {
         "driven": True,
-        "adoption": adoption_text(observed.adoption),
+        "adoption": adoption_sentence(observed.adoption),
         "obstacle": find_order_obstacle(state, configured),
         "requirements": [asdict(one) for one in ([adopted] if adopted else []) + requirements],
         "suspects": [

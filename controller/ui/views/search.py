@@ -92,7 +92,7 @@ def _namespaces(state: ClusterState, words: str) -> Iterator[Row]:
     counts |= {name: len(ring) - 1 for name, ring in state.observed.rings.items()}
     for name, count in sorted(counts.items(), key=lambda item: (item[0] != words, item[0])):
         if words in name:
-            yield {"kind": "namespace", "name": name, "detail": f"{count} bundles"}
+            yield {"kind": "namespace", "name": name, "detail": count_text(count, "bundle")}
 
 
 def _bundles(state: ClusterState, words: str) -> Iterator[Row]:

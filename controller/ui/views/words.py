@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from controller.domain.decision import EXECUTED, DecisionKind
-from controller.domain.reasons.words import describe_decision_row, describe_reason
+from controller.domain.decision import EXECUTED, DecisionKind, Reason
+from controller.domain.reasons.words import describe_decision_row, describe_reason, returns_in_exchange
 from controller.operations.evidence_words import (
     candidates_of,
     evidence_lines,
@@ -60,13 +60,12 @@ def decision_document(decision: Mapping[str, Any]) -> Row:
 
 def sentences_of(decision: Mapping[str, Any]) -> list[str]:
     """What was decided and why; what was predicted; what became of it."""
-    why = describe_decision_row(decision) or str(decision["reason"])
-    said = [f"{_deed(decision)}: {why}."]
+    said = [f"{_deed(decision)}: {_why(decision)}."]
     predicted = [text for end in (decision["source"], decision["target"]) if (text := _predicted(decision, end))]
     if predicted:
         said.append(f"Predicted: {', '.join(predicted)}.")
     outcome = decision["outcome"]
-    if decision["challenger"] and decision["kind"] != DecisionKind.SKIP.value:
+    if decision["challenger"] and not _is_made_up(decision) and decision["kind"] != DecisionKind.SKIP.value:
         said.append("A challenger decided it, so nothing was carried out.")
     elif outcome is not None and outcome != EXECUTED:
         said.append(f"It was not carried out: {describe_reason(outcome) or outcome}.")
@@ -75,23 +74,51 @@ def sentences_of(decision: Mapping[str, Any]) -> list[str]:
     return said
 
 
+def _is_made_up(decision: Mapping[str, Any]) -> bool:
+    """Whether nobody decided it: another strategy would have."""
+    return decision["decision_id"] is None
+
+
+def _why(decision: Mapping[str, Any]) -> str:
+    """The reason in words, which begin with the source where they are about it."""
+    words = describe_decision_row(decision) or str(decision["reason"])
+    source, reason = decision["source"], decision["reason"]
+    if not source or decision["kind"] == DecisionKind.SKIP.value or returns_in_exchange(decision):
+        return words
+    if reason == Reason.DRAINED.value:
+        return f"{source} was being emptied"
+    if reason not in (Reason.OVERLOADED.value, Reason.ABOVE_MEAN.value):
+        return words
+    had = not words[0].isdigit() and not words.startswith(("at ", "above ", "overloaded"))  # a resource at its limit
+    return f"{source} {'had' if had else 'was'} {words}"
+
+
 def _deed(decision: Mapping[str, Any]) -> str:
     kind, bundle, source, target = (decision[name] for name in ("kind", "bundle", "source", "target"))
-    done = decision["outcome"] == EXECUTED and not missed_text(decision)
     other = decision["evidence"].get("swapped_with")
     if kind == DecisionKind.TRANSFER.value:
         exchange = f", in exchange for {other}" if other else ""
-        return f"{'Moved' if done else 'Wanted to move'} {bundle} from {source} to {target}{exchange}"
+        return f"{_verb(decision, 'Moved', 'move')} {bundle} from {source} to {target}{exchange}"
     if kind == DecisionKind.UNLOAD.value:
-        return f"{'Unloaded' if done else 'Wanted to unload'} {bundle} from {source}; placement chooses where it goes"
+        where = "placement chooses where it goes"
+        return f"{_verb(decision, 'Unloaded', 'unload')} {bundle} from {source}; {where}"
     if kind == DecisionKind.ASSIGN.value:
-        return f"{'Assigned' if done else 'Wanted to assign'} {bundle} to {target}"
+        return f"{_verb(decision, 'Assigned', 'assign')} {bundle} to {target}"
     if kind == DecisionKind.SPLIT.value:
         where = f" at 0x{decision['boundary']:08x}" if decision["boundary"] is not None else ""
-        return f"{'Split' if done else 'Wanted to split'} {bundle}{where}"
+        return f"{_verb(decision, 'Split', 'split')} {bundle}{where}"
+    would = _is_made_up(decision)
     if bundle:
-        return f"Left {bundle}{f' on {source}' if source else ''}"
-    return f"Took nothing off {source}" if source else "Decided nothing"
+        return f"{'Would have left' if would else 'Left'} {bundle}{f' on {source}' if source else ''}"
+    if source:
+        return f"{'Would have taken' if would else 'Took'} nothing off {source}"
+    return "Would have decided nothing" if would else "Decided nothing"
+
+
+def _verb(decision: Mapping[str, Any], done: str, to_do: str) -> str:
+    if _is_made_up(decision):
+        return f"Would have {done.lower()}"
+    return done if decision["outcome"] == EXECUTED and not missed_text(decision) else f"Wanted to {to_do}"
 
 
 def _predicted(decision: Mapping[str, Any], broker: str | None) -> str:

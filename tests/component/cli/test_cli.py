@@ -248,6 +248,18 @@ def test_explain_follows_a_decision_into_the_journal(document: Any, ballast: Any
     assert decision["bundle"] in out
 
 
+def test_a_bundle_is_where_it_is_since_the_journal_says_so(document: Any, ballast: Any, run: ShortRun) -> None:
+    """The grace period of its move counts on another clock, that of the load reports, and is named as such."""
+    entries = {row["seq"]: row["at_ms"] for row in document("journal --limit 10000")}
+    moved = next(record for record in run.state.bundles.values() if record.moved_at_ms)
+    told = document("explain", str(moved.bundle))["now"]
+    assert told["entry_at_ms"] == entries[moved.seq]
+    assert told["entry_at_ms"] > moved.moved_at_ms
+    facts = dict(line.split("  ", 1) for line in ballast("explain", str(moved.bundle))[1].split("\n\n")[0].splitlines())
+    assert facts["since (UTC)"].strip() == time_text(entries[moved.seq])
+    assert facts["grace period from (UTC)"].strip() == time_text(moved.moved_at_ms)
+
+
 def test_explain_says_why_a_bundle_was_placed_where_it_is(document: Any, ballast: Any, run: ShortRun) -> None:
     placed = next(row for row in document("decisions --limit 1000") if row["reason"] == "104_orphaned")
     told = document("explain", placed["decision_id"])

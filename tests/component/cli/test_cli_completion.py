@@ -26,6 +26,36 @@ def test_words_may_become_commands_options_and_choices() -> None:
     assert candidates_for(["nothing", ""]) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "some", "others"),
+    [
+        (["mode", ""], ["live", "paused", "shadow"], ["--why"]),
+        (["mode", "--why", "calm", "pa"], ["paused"], ["live"]),
+        (["mode", "--json", "--"], ["--why"], ["live"]),
+        (["mode", "live", ""], ["--why"], ["live"]),
+        (["strategy", ""], ["steady", "headroom", "configured"], []),
+        (["strategy", "--challengers", ""], ["steady", "headroom"], []),
+        (["strategy", "--challengers", "steady,"], ["steady,headroom"], ["steady,steady"]),
+        (["plan", "--strategy", ""], ["steady", "headroom"], ["--json"]),
+        (["diff", "17900", "--strategy", "ste"], ["steady"], ["headroom"]),
+        (["decide", "--strategy", ""], ["steady"], []),
+        (["sim", "--strategy", ""], ["steady"], []),
+        (["pulsar", "advise", "--strategy", ""], ["steady"], []),
+        (["backtest", "--strategies", "steady,head"], ["steady,headroom"], []),
+        (["journal", "--kind", "command"], ["command_accepted"], ["offsets"]),
+        (["bundles", "--state", ""], ["owned", "retired"], []),
+        (["status", "--profile", ""], ["cluster", "demo", "local"], []),
+        (["pulsar", "demo", "--manager", ""], ["extensible", "modular"], []),
+        (["pulsar", "dev", "up", "--auth", ""], ["none", "tls", "token"], []),
+        (["unload", ""], ["--to"], []),
+    ],
+)
+def test_values_are_completed_where_there_are_choices(words: list[str], some: list[str], others: list[str]) -> None:
+    found = candidates_for(words)
+    assert set(some) <= set(found)
+    assert not set(others) & set(found)
+
+
 @pytest.mark.parametrize(("shell", "script"), [("bash", BASH), ("zsh", ZSH), ("fish", FISH)])
 def test_the_script_is_printed(shell: str, script: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -35,7 +65,12 @@ def test_the_script_is_printed(shell: str, script: str, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    [(["qua"], ["quarantine"]), (["quarantine", "sh"], ["show"]), (["plan", "--strat"], ["--strategy"])],
+    [
+        (["qua"], ["quarantine"]),
+        (["quarantine", "sh"], ["show"]),
+        (["plan", "--strat"], ["--strategy"]),
+        (["mode", "pa"], ["paused"]),
+    ],
 )
 def test_bash_completes(words: list[str], expected: list[str], tmp_path: Path) -> None:
     (tmp_path / "ballast").write_text(f'#!/bin/sh\nexec {sys.executable} -m controller.cli.main "$@"\n')

@@ -12,16 +12,19 @@ from deltalake import DeltaTable
 
 from controller.bus.topics import TopicFacts, TopicNames, live_topics
 from controller.domain.entries import Entry, Kind
-from controller.domain.state import ClusterState
+from controller.domain.state import PAUSED, ClusterState
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
 from controller.operations.doctor import tables as table_checks
+from controller.operations.doctor.cluster import check_rounds
 from controller.operations.doctor.doctor import examine
 from controller.operations.doctor.finding import Finding, Page, Severity
 from controller.operations.doctor.host import judge_disk
 from controller.operations.doctor.kafka import judge_agents, judge_cluster, judge_controller, judge_lag, judge_topics
 from controller.operations.doctor.tables import check_tables
+from controller.operations.evidence_view import EvidenceView
 from controller.operations.liveness import Heard
+from controller.operations.reading import Reader
 from controller.process.paths import ROOT
 from tests.component.cli.conftest import Ballast
 from tests.documents.test_documents import anchors
@@ -159,6 +162,9 @@ def test_a_stopped_controller_and_missing_rounds_are_found(run: ShortRun, broken
     late = examined(run, now_ms=run.now_ms + 3_600_000)
     (rounds,) = bad(late, "rounds")
     assert (rounds.page, "where one is due every 10.0 s" in rounds.text) == (Page.NO_ROUNDS.value, True)
+    paused = replace(run.state, mode=PAUSED)  # in which rounds run all the same
+    view = EvidenceView(Reader(run.settings))
+    assert list(check_rounds(view, paused, run.settings, run.now_ms + 3_600_000)) == [rounds]
     last = Journal(broken).read_since(0)[-1]
     stopped = Entry(last.seq + 1, Kind.CONTROLLER_STOPPED, last.instance, last.batch + 1, run.now_ms)
     Journal(broken).commit([stopped], last.instance, last.batch + 1)
@@ -235,5 +241,7 @@ def test_records_that_wait_for_the_controller() -> None:
     assert (fine.severity, fine.text) == (
         Severity.OK, "2 records of control topics not in the journal's offsets: 2 in commands"
     )  # fmt: skip
+    (one,) = judge_lag({"commands": {"0": 11}}, state)
+    assert one.text == "1 record of control topics not in the journal's offsets: 1 in commands"
     (late,) = judge_lag({"commands": {"0": 5_010}}, state)
     assert (late.severity, "5000 in commands" in late.text) == (Severity.WARNING, True)

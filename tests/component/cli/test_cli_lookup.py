@@ -10,6 +10,8 @@ import pytest
 
 from controller.brokers.reference.client.lookup import Lookup
 from controller.cli.act.topic import LookupFailed, ask, full_name
+from controller.cli.tryout.reference_client import Asked, whom_to_ask
+from controller.config.load import load_settings
 from controller.domain.errors import BadRecord
 from tests.component.lookup_agent import lookup_agent
 from tests.short_run import ShortRun
@@ -24,6 +26,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> ShortRun:
     run.join("b1:8080")
     run.command("create_namespace", namespace="shop/orders", bundles=2)
     run.command("create_namespace", namespace="shop/idle", bundles=1)
+    run.command("create_topic", topic="persistent://shop/orders/parts", partitions=2)
     for record in list(run.state.bundles.values()):
         if record.bundle.namespace == "shop/orders":
             run.look_up(record.bundle)
@@ -44,6 +47,15 @@ def test_the_owner_is_found_past_a_dead_agent(run: ShortRun, agent: str) -> None
     assert found["address"] == "b1:7002"
     assert found["bundle"] in run.state.bundles
     assert found["seq"] == run.state.seq
+
+
+def test_partitions_are_told_and_known_to_who_is_asked(run: ShortRun, agent: str) -> None:
+    """An agent that lags behind a topic's creation would tell of none."""
+    assert ask([agent], full_name("shop/orders/parts"), 30)["partitions"] == 2
+    asked = whom_to_ask(load_settings(None, "demo", [f"tables.root={run.root.root}"], env={}), None)
+    assert asked == Asked([str(run.state.brokers["b1:8080"].info["lookup_url"])], run.state.seq)
+    nowhere = load_settings(None, "demo", ["tables.root=/nowhere"], env={})
+    assert whom_to_ask(nowhere, [agent]) == Asked([agent], 0), "an agent's address is enough"
 
 
 def test_refusals_say_why(agent: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ import pytest
 
 from controller.cli.main import main
 from controller.domain.decision import DecisionKind
+from controller.domain.state import PAUSED, SHADOW
 from controller.ledger.journal_commit import Journal
+from controller.service.rounds.next_round import plan_next_round
 from controller.service.rounds.process import Rounds
 from tests.component.cli.conftest import Ballast, Document
 from tests.short_run import OVERRIDES, ShortRun, begin_skewed
@@ -78,6 +81,12 @@ def test_a_plan_says_what_it_could_not_know(document: Document, ballast: Ballast
     assert {row["broker"] for row in told["brokers"]} == {"b1:8080", "b2:8080", "b3:8080"}
     owned = {row["broker"]: row["bundles"] for row in document("brokers")}
     assert {row["broker"]: row["bundles"] for row in told["brokers"]} == owned
+
+
+@pytest.mark.parametrize("mode", [SHADOW, PAUSED])
+def test_rounds_that_carry_nothing_out_run_all_the_same(run: ShortRun, mode: str) -> None:
+    told = plan_next_round(run.settings, run.root, run.now_ms, state=replace(run.state, mode=mode))
+    assert told.notes[0] == f"The mode is {mode}: rounds only record what they decide (`ballast mode live`)."
 
 
 def test_another_strategy_plans_on_the_same_loads(document: Document, ballast: Ballast) -> None:

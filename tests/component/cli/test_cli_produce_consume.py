@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.unit.brokers.reference_cluster import WHOLE, Cluster, cluster, topic
+from controller.domain.ids import partition_names, topic_hash
+from tests.unit.brokers.reference_cluster import HIGH, LOW, WHOLE, Cluster, cluster, topic
 
 TOPIC = topic(1)
 
@@ -52,10 +53,63 @@ def test_lines_go_in_and_come_out_once(tmp_path: Path) -> None:
             assert first.err == f"2 messages of {TOPIC}\n"
             rest = await read(here, "--idle", "1s", "--json")
             (row,) = map(json.loads, rest.out.splitlines())
-            assert (row["offset"], row["key"], row["sequence"]) == (2, "", 2)
+            assert (row["topic"], row["offset"], row["key"], row["sequence"]) == (TOPIC, 2, "", 2)
             assert row["payload_base64"] == "//4="
             again = await read(here, "--idle", "1s", "--subscription", "another", "--json")
             assert [json.loads(line)["key"] for line in again.out.splitlines()] == ["k1", "", ""]
+
+    asyncio.run(scenario())
+
+
+def test_a_partitioned_topic_is_all_of_its_partitions(tmp_path: Path) -> None:
+    """Once the lines went to a topic of the name itself, which no consumer of the partitions reads."""
+
+    async def scenario() -> None:
+        async with cluster(tmp_path / "store") as here:
+            await here.give(LOW, "a")
+            await here.give(HIGH, "b")
+            here.directory.partitions[TOPIC] = 3
+            parts = partition_names(TOPIC, 3)
+            lines = b"".join(b"k%d:%d\n" % (n % 4, n) for n in range(12)) + b"x\ny\nz\n"
+            sent = await end(await start(here, "produce", TOPIC, "--key-separator", ":", "--json"), lines)
+            assert (sent.code, sent.err) == (0, "")
+            summary = json.loads(sent.out)
+            assert (summary["topic"], summary["partitions"], summary["acked"]) == (TOPIC, 3, 15)
+
+            read_all = await read(here, "--idle", "1s", "--json")
+            assert read_all.err == f"15 messages of {TOPIC} (3 partitions)\n"
+            rows = [json.loads(line) for line in read_all.out.splitlines()]
+            assert sorted(row["payload"] for row in rows) == sorted([*map(str, range(12)), "x", "y", "z"])
+            for key in ("k0", "k1", "k2", "k3"):
+                mine = [row for row in rows if row["key"] == key]
+                assert len({row["topic"] for row in mine}) == 1, "a key stays in one partition"
+                assert [int(row["payload"]) for row in mine] == sorted(int(row["payload"]) for row in mine)
+            assert {row["topic"] for row in rows if not row["key"]} == set(parts), "without a key: one after the other"
+
+            one = await read(here, "--max", "1", "--subscription", "another")
+            assert (one.out.count("\n"), one.err) == (1, f"1 message of {TOPIC} (3 partitions)\n")
+            told = await end(await start(here, "produce", parts[0]), b"direct\n")
+            assert (told.code, told.err) == (0, f"1 message stored in {parts[0]}\n")
+            direct = await end(await start(here, "consume", parts[0], "--idle", "1s", stdin=asyncio.subprocess.DEVNULL))
+            assert direct.out == "direct\n", "the subscription goes on where the whole topic's ended"
+            here.directory.partitions.clear()
+            nothing = await read(here, "--idle", "1s")
+            assert (nothing.out, nothing.err) == ("", f"0 messages of {TOPIC}\n"), "the name itself got nothing"
+
+    asyncio.run(scenario())
+
+
+def test_the_partition_that_nobody_serves_is_named(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with cluster(tmp_path / "store") as here:
+            parts = partition_names(TOPIC, 8)
+            bundle = LOW if LOW.contains(topic_hash(TOPIC)) else HIGH
+            missing = next(part for part in parts if not bundle.contains(topic_hash(part)))
+            await here.give(bundle, "a")
+            here.directory.partitions[TOPIC] = 8
+            told = await end(await start(here, "produce", TOPIC, "--wait", "2"), b"x\n")
+            assert told.code == 1
+            assert told.err.startswith(f"ballast: {missing} is served by nobody after 2 s"), told.err
 
     asyncio.run(scenario())
 

@@ -77,3 +77,25 @@ def test_a_question_gets_what_it_leaves_of_all_decisions(tmp_path: Path) -> None
     for row in everything[:3]:
         assert row in view.decisions(decision_id=row["decision_id"])
         assert row in view.decisions(round_id=row["round_id"], from_ms=row["at_ms"], up_to_ms=row["at_ms"])
+
+
+def test_a_broker_and_its_decisions_tell_one_pair_of_figures(tmp_path: Path) -> None:
+    """Whether the broker is read alone or with all of its round; what was measured is named beside them."""
+    run = play(tmp_path / "tables")
+    view = EvidenceView(Reader(run.settings))
+    told = set()
+    for of_round in view.rounds():
+        decisions = view.decisions(round_id=of_round["round_id"])
+        alone = {
+            row["broker"]: EvidenceView(Reader(run.settings)).score(of_round, row["broker"])
+            for row in view.scores(of_round)
+        }
+        for row in view.scores(of_round):
+            assert alone[row["broker"]] == row
+            own = [d for d in decisions if d["source"] == row["broker"] and d["reason"] == row["reason"]]
+            first = min(own, key=lambda d: d["decision_id"])
+            words, by, rest = (row["reason_words"] or "").partition(", by estimate")
+            assert words == first["reason_words"]
+            assert not by or rest.endswith(f"; {100 * row['score']:.1f} % was measured")
+            told.add(rest.partition(";")[0] if by else None)
+    assert told >= {None, ", with what it was to get"}

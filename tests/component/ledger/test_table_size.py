@@ -12,14 +12,16 @@ from controller.domain.entries import Entry, Kind
 from controller.ledger.cleanup import CleanupThread, ControlCleanup, Kept
 from controller.ledger.journal_commit import Journal
 from controller.ledger.maintenance import DAY_MS
-from controller.ledger.table_size import measure_table
+from controller.ledger.table_size import TableSize, measure_table
 from controller.ledger.tables import TableRoot
-from controller.service.table_metrics import MEASURED_MS, TableMetrics
+from controller.service import table_metrics
+from controller.service.table_metrics import LONGEST_MS, MS_A_FILE, TableMetrics
 from schemas.catalog import TABLES
 from tests.e2e.waiting import wait_until
 
 COMMITS = 3
 NOW_MS = 1_780_000_000_000
+PASS_MS = 120_000
 KEPT = Kept(30 * DAY_MS, 400 * DAY_MS)
 
 
@@ -46,22 +48,56 @@ def test_files_bytes_and_log_are_those_of_the_newest_version(root: TableRoot) ->
     assert measure_table(root, "decisions").size_bytes == 0
 
 
-def test_tables_are_measured_now_and_then(root: TableRoot) -> None:
+def add_entry(root: TableRoot) -> None:
+    Journal(root).commit([Entry(COMMITS + 1, Kind.CONTROLLER_STARTED, "i", 9, NOW_MS)], "i", 9)
+
+
+def test_a_small_table_is_measured_again_after_each_pass(root: TableRoot) -> None:
+    """Tables are empty when a cluster's first controller cleans up first; they once were shown so for ten minutes."""
     registry = CollectorRegistry()
     metrics = TableMetrics(registry)
     metrics.note_pass(root, NOW_MS)
     assert {name for name in TABLES if shown(registry, "ballast_table_log_files", table=name)} == set(TABLES)
     assert shown(registry, "ballast_table_files", table="journal") == COMMITS
-    Journal(root).commit([Entry(COMMITS + 1, Kind.CONTROLLER_STARTED, "i", 9, NOW_MS)], "i", 9)
+    add_entry(root)
     shutil.rmtree(root.uri("decisions"))
-    metrics.note_pass(root, NOW_MS + MEASURED_MS - 1)
-    assert shown(registry, "ballast_table_files", table="journal") == COMMITS
-    metrics.note_pass(root, NOW_MS + MEASURED_MS)
+    metrics.note_pass(root, NOW_MS + PASS_MS)
     assert shown(registry, "ballast_table_files", table="journal") == COMMITS + 1
     assert shown(registry, "ballast_table_log_files", table="decisions") == 1, (
         "the last figures of a table that is gone"
     )
-    assert shown(registry, "ballast_cleanup_passes_total") == 3
+    assert shown(registry, "ballast_cleanup_passes_total") == 2
+
+
+@pytest.mark.parametrize(("files", "again_ms"), [(200, 200 * MS_A_FILE), (100_000, LONGEST_MS)])
+def test_the_more_files_a_table_has_the_longer_it_is_not_measured(
+    root: TableRoot, monkeypatch: pytest.MonkeyPatch, files: int, again_ms: int
+) -> None:
+    measured: list[str] = []
+
+    def measure(tables: TableRoot, name: str) -> TableSize:
+        measured.append(name)
+        return TableSize(files - 1, 0, 1) if name == "bundle_panes" else measure_table(tables, name)
+
+    monkeypatch.setattr(table_metrics, "measure_table", measure)
+    metrics = TableMetrics(CollectorRegistry())
+    for at_ms in (0, again_ms - 1, again_ms, again_ms + 1):
+        metrics.note_pass(root, NOW_MS + at_ms)
+    assert measured.count("bundle_panes") == 2
+    metrics.note_pass(root, NOW_MS - 1)
+    assert measured.count("bundle_panes") == 3, "a clock that was put back waits for nothing"
+
+
+def test_a_table_that_cannot_be_measured_is_left_for_long(root: TableRoot) -> None:
+    registry = CollectorRegistry()
+    metrics = TableMetrics(registry)
+    shutil.move(root.uri("journal"), root.uri("journal") + ".gone")
+    metrics.note_pass(root, NOW_MS)
+    shutil.move(root.uri("journal") + ".gone", root.uri("journal"))
+    metrics.note_pass(root, NOW_MS + LONGEST_MS - 1)
+    assert shown(registry, "ballast_table_files", table="journal") is None
+    metrics.note_pass(root, NOW_MS + LONGEST_MS)
+    assert shown(registry, "ballast_table_files", table="journal") == COMMITS
 
 
 def test_the_cleanup_counts_its_passes_and_the_tables_that_it_fails_on(root: TableRoot) -> None:

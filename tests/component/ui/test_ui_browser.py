@@ -19,7 +19,9 @@ from controller.config.load import load_settings
 from controller.domain.entries import Entry, Kind
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
+from controller.operations.evidence_view import EvidenceView
 from controller.operations.liveness import Heard
+from controller.operations.reading import Reader
 from controller.process.clock import wall_ms
 from controller.process.paths import ROOT
 from controller.testbed.demo.pictures import HEIGHT, WIDTH, take_pictures
@@ -111,6 +113,41 @@ def test_no_view_is_wider_than_a_phone(browser: Any, served: str, run: ShortRun,
         tab.page.close()
 
 
+def test_the_maps_legend_fits_the_narrowest_window(browser: Any, served: str) -> None:
+    tab = Tab(browser, served, viewport={"width": 240, "height": 500})
+    tab.open("/map")
+    legend = tab.page.locator(".scale").bounding_box()
+    last = tab.page.locator(".scale i").last.bounding_box()
+    assert legend["x"] + legend["width"] <= 240
+    assert last["x"] + last["width"] <= legend["x"] + legend["width"] + 1, "no step is cut off"
+    assert last["height"] < 30, "nothing is broken over lines"
+    tab.page.close()
+
+
+def test_a_brokers_name_is_never_broken_over_lines(browser: Any, served: str, run: ShortRun) -> None:
+    decided = EvidenceView(Reader(run.settings)).decisions(skips=False)
+    moves = [row for row in decided if row["kind"] == "transfer" and row["outcome"] == "executed"]
+    tab = Tab(browser, served, viewport=PHONE)
+    judged = next(
+        m for m in moves if tab.page.request.get(f"{served}/api/realised/bundle/{m['bundle']}").json()["rows"]
+    )
+    for path in (f"/round/{judged['round_id']}", f"/bundle/{judged['bundle']}", "/now"):
+        tab.open(path)
+        if path != "/now":
+            tab.page.wait_for_selector("table[aria-label='Predicted and realised']", timeout=READY_MS)
+        # as long as the names of the demo
+        heights = tab.page.evaluate(
+            """[...document.querySelectorAll('td a[href^="/broker/"]')].map((one) => {
+                 one.textContent = 'broker-1';
+                 return one.getClientRects().length * one.offsetHeight;
+               })"""
+        )
+        assert heights, path
+        assert max(heights) < 30, path
+        assert tab.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    tab.page.close()
+
+
 def test_a_time_is_never_broken_over_lines(browser: Any, served: str) -> None:
     for viewport in (DESK, PHONE):
         tab = Tab(browser, served, viewport=viewport)
@@ -173,6 +210,63 @@ def test_the_keyboard_is_enough(tab: Tab) -> None:
     tab.page.keyboard.press("m")
     tab.page.wait_for_selector('body[data-ready="map"]', timeout=READY_MS, state="attached")
     assert tab.page.url.endswith("/map")
+
+
+@pytest.mark.parametrize("keys", [("j", "j"), ("ArrowDown", "ArrowDown"), ("j", "j", "j", "k")], ids=" ".join)
+@pytest.mark.parametrize(("path", "opens"), [("/now", "broker"), ("/rounds", "round")])
+def test_keys_go_from_row_to_row_without_a_tab_first(tab: Tab, path: str, opens: str, keys: tuple[str, ...]) -> None:
+    tab.open(path)
+    for key in keys:
+        tab.page.keyboard.press(key)
+    second = tab.page.locator("tbody tr:not(.spacer)").nth(1).locator("a").first.inner_text()
+    assert tab.page.evaluate("document.activeElement.textContent") == second
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_selector(f'body[data-ready="{opens}"]', timeout=READY_MS, state="attached")
+    assert second in tab.page.inner_text("h1")
+
+
+def test_arrows_scroll_where_no_row_is_seen(browser: Any, served: str) -> None:
+    tab = Tab(browser, served, viewport={"width": 1280, "height": 320})
+    tab.open("/rounds")
+    tab.page.evaluate("document.querySelector('.scroll').style.marginTop = '2000px'")
+    tab.page.keyboard.press("ArrowDown")
+    assert tab.page.evaluate("document.activeElement.id") == "view"
+    tab.page.keyboard.press("j")
+    assert tab.page.evaluate("Boolean(document.activeElement.closest('tbody tr'))")
+    tab.page.close()
+
+
+@pytest.mark.parametrize("key", ["j", "ArrowRight", "ArrowDown"])
+def test_keys_go_over_the_map_without_a_tab_first(tab: Tab, key: str) -> None:
+    tab.open("/map")
+    tab.page.keyboard.press(key)
+    pointed = tab.page.inner_text(".told b")
+    tab.page.keyboard.press("Enter")
+    tab.page.wait_for_selector('body[data-ready="bundle"]', timeout=READY_MS, state="attached")
+    assert pointed in tab.page.inner_text("h1")
+
+
+def test_what_is_pointed_at_stays_while_the_page_follows_the_cluster(tab: Tab, run: ShortRun) -> None:
+    """A row that has changed is drawn anew, and so is the map."""
+    tab.open("/now")
+    tab.page.keyboard.press("j")
+    tab.page.keyboard.press("j")
+    broker = tab.page.evaluate("document.activeElement.textContent")
+    tab.page.route("**/api/now", lambda route: route.fulfill(json=with_more_bundles(route.fetch().json())))
+    run.command("mode", mode=run.state.mode)
+    tab.page.wait_for_selector("td >> text=4711", timeout=READY_MS)
+    assert tab.page.evaluate("document.activeElement.textContent") == broker
+    tab.open("/map")
+    tab.page.keyboard.press("j")
+    pointed = tab.page.inner_text(".told")
+    with tab.page.expect_response("**/api/map", timeout=READY_MS):
+        run.command("mode", mode=run.state.mode)
+    tab.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert tab.page.inner_text(".told") == pointed
+
+
+def with_more_bundles(document: Any) -> Any:
+    return {**document, "brokers": [{**row, "bundles": 4711, "coming": 0} for row in document["brokers"]]}
 
 
 def test_a_link_opens_the_same_view_in_another_tab(browser: Any, tab: Tab, served: str) -> None:

@@ -75,9 +75,12 @@ def test_status_names_the_address_of_this_clusters_page(run: ShortRun, served: t
         time.sleep(0.05)
     there = run.settings.ui.model_copy(update={"port": int(url.rpartition(":")[2])})
     settings = run.settings.model_copy(update={"ui": there})
-    assert find_page(settings, run.state.journal_id) == f"{url}/"
-    assert find_page(settings, "another-journal") is None
-    assert find_page(settings.model_copy(update={"ui": there.model_copy(update={"port": 1})}), None) is None
+    tables = run.root.root
+    assert find_page(settings, run.state.journal_id, tables) == f"{url}/"
+    assert find_page(settings, "another-journal", tables) is None
+    assert find_page(settings, run.state.journal_id, f"{tables}-captured") is None, "a slice has the journal's id, too"
+    nobody = settings.model_copy(update={"ui": there.model_copy(update={"port": 1})})
+    assert find_page(nobody, run.state.journal_id, tables) is None
 
 
 def test_entries_that_only_say_how_far_kafka_was_read_wake_nobody(run: ShortRun) -> None:

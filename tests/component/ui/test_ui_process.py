@@ -17,7 +17,7 @@ import yaml
 from controller.cli.main import main
 from controller.process.access.named_tokens import NamedTokens
 from controller.process.paths import CODE
-from controller.testbed.local_cluster import LocalCluster, address_of
+from controller.testbed.local_cluster import LocalCluster
 from tests.short_run import ShortRun
 
 NOWHERE = "kafka.bootstrap_servers=127.0.0.1:1"
@@ -53,12 +53,13 @@ def test_a_local_cluster_serves_its_page(run: ShortRun, tmp_path: Path) -> None:
     cluster.folder.mkdir()
     document = {"kafka": {"bootstrap_servers": "127.0.0.1:1"}, "tables": {"root": run.root.root}}
     cluster.config_file.write_text(json.dumps(document))
-    page = cluster.start_page()
+    url = cluster.serve_page()
     try:
-        url = address_of(page)
         assert httpx.get(f"{url}now", trust_env=False, timeout=30).status_code == 200
+        known = yaml.safe_load(cluster.config_file.read_text())
+        assert known == {**document, "ui": {"port": int(url.rstrip("/").rpartition(":")[2])}}
     finally:
-        assert page.stop(15) == 0
+        assert cluster.children["page"].stop(15) == 0
 
 
 def test_the_page_of_a_local_cluster_is_there_before_all_else(tmp_path: Path) -> None:
@@ -71,6 +72,7 @@ def test_the_page_of_a_local_cluster_is_there_before_all_else(tmp_path: Path) ->
         assert (told.status_code, told.json()["error"]) == (503, "no_tables")
         known = yaml.safe_load(cluster.config_file.read_text())
         assert known["kafka"]["bootstrap_servers"] == cluster.kafka.bootstrap, "where Kafka is going to be"
+        assert url == f"http://127.0.0.1:{known['ui']['port']}/", "where `ballast status` looks for it"
     finally:
         assert cluster.children["page"].stop(15) == 0
 

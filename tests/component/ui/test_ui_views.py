@@ -74,7 +74,7 @@ def test_why_no_round_weighed_a_bundle_is_told_in_sentences(client: TestClient) 
     told = client.get("/api/bundle/shop/clicks/0x40000000_0x60000000").json()["stayed"]["sentence"]
     assert told == (
         "None of the last 6 rounds weighed moving it. The newest wanted to relieve its broker b1:8080 (load 69.7 %, "
-        "mean 45.9 %); this bundle was not among the best to take. 5 bundles of it could not move: moved too recently."
+        "level 45.9 %); this bundle was not among the best to take. 5 bundles of it could not move: moved too recently."
     )
 
 

@@ -44,6 +44,22 @@ def test_lines_go_in_and_come_out_while_the_bundle_moves(
     assert (rest.returncode, rest.stdout) == (0, "after\n"), "the first message was acknowledged"
 
 
+def test_a_partitioned_topic_is_produced_to_and_consumed_whole(
+    cluster: LocalCluster, served: Callable[[int, int], list[str]]
+) -> None:
+    (topic,) = served(1, 1)
+    parted, conf = f"{topic}-parted", chosen(cluster)
+    assert ballast("topic", "create", parted, "--partitions", "2", *conf).returncode == 0
+    with subprocess.Popen([*BALLAST, "produce", parted, *conf], stdin=subprocess.PIPE, text=True) as sending:
+        sending.communicate("one\ntwo\n", timeout=60)
+        assert sending.returncode == 0
+    for number in (0, 1):
+        part = ballast("consume", f"{parted}-partition-{number}", "--idle", "2s", "--subscription", "part", *conf)
+        assert len(part.stdout.splitlines()) == 1, "lines without a key go to the partitions in turn"
+    whole = ballast("consume", parted, "--idle", "2s", *conf)
+    assert sorted(whole.stdout.splitlines()) == ["one", "two"]
+
+
 def test_the_doctor_finds_nothing_severe_in_a_cluster_that_runs(cluster: LocalCluster) -> None:
     done = ballast("doctor", "--json", *chosen(cluster))
     rows = [row for row in json.loads(done.stdout)["findings"] if row["check"] != "disk"]

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from controller.backtest.choose.choose import configured_value
 from controller.backtest.choose.recommend import Recommendation
-from controller.backtest.point.grid import Value
+from controller.backtest.point.grid import Value, configured_value
 from controller.backtest.report.configuration import check_values, conf_tree, snippet
 from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.measure.policy.recorded_day import Day
-from controller.backtest.point.grid import GridPoint, distinct, grid_points, parse_axis
+from controller.backtest.point.grid import GridPoint, distinct, grid_points, parse_axis, points_to_run
 from controller.backtest.point.run_point import run_point
 from controller.backtest.recording.prepared import Replay, prepare
 from controller.domain.errors import BadRecord
@@ -35,6 +35,35 @@ def test_a_point_changes_its_knobs_and_nothing_else() -> None:
     assert (settings.split.max_topics, settings.shed.enabled) == (None, False)
     assert settings.steady.tolerance == base.steady.tolerance
     assert base.steady.churn == PolicySettings().steady.churn
+
+
+def as_told(points: tuple[GridPoint, ...]) -> list[tuple[str, dict[str, object]]]:
+    return [(point.strategy, dict(point.knobs)) for point in points]
+
+
+def test_what_is_configured_is_run_whatever_is_asked_for() -> None:
+    """Without it a report could not say what its advice would change."""
+    base = replace(PolicySettings(), steady=replace(PolicySettings().steady, tolerance=0.06))
+    assert as_told(points_to_run(["steady"], ["steady.tolerance=0.03,0.1"], base)) == [
+        ("steady", {"steady.tolerance": 0.06}), ("steady", {"steady.tolerance": 0.03}),
+        ("steady", {"steady.tolerance": 0.1}),
+    ]  # fmt: skip
+    assert as_told(points_to_run(["steady"], ["steady.tolerance=0.1,0.06"], base)) == [
+        ("steady", {"steady.tolerance": 0.1}), ("steady", {"steady.tolerance": 0.06}),
+    ]  # fmt: skip
+    assert as_told(points_to_run(["threshold"], ["steady.tolerance=0.1", "shed.enabled=false"], base)) == [
+        ("steady", {"steady.tolerance": 0.06, "shed.enabled": True}), ("threshold", {"shed.enabled": False}),
+    ]  # fmt: skip
+    assert as_told(points_to_run(["steady", "threshold"], [], base)) == [("steady", {}), ("threshold", {})]
+    elsewhere = replace(base, strategy="of-a-package-that-is-not-installed")
+    assert as_told(points_to_run(["threshold"], [], elsewhere)) == [("threshold", {})]
+
+
+def test_a_strategy_has_one_row_for_all_values_of_a_knob_that_it_does_not_read() -> None:
+    points = points_to_run(["steady", "threshold"], ["steady.tolerance=0.03,0.06"], PolicySettings())
+    assert as_told(points) == [
+        ("steady", {"steady.tolerance": 0.03}), ("steady", {"steady.tolerance": 0.06}), ("threshold", {}),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,13 @@ def test_the_name_and_the_words_that_were_given_are_kept_for_the_scoreboard() ->
     assert found.words == {("shed.overloaded_threshold", 0.8): "80", ("shed.overloaded_threshold", 0.85): "85"}
 
 
+def test_the_configured_value_has_the_unit_of_the_values_that_were_given() -> None:
+    """Its point is run as well, and stands in the same column."""
+    found = named("shedding.overloaded_threshold_pct=70,80", "shedding.enabled=false")
+    assert found.words["shed.overloaded_threshold", 0.85] == "85"
+    assert found.words["shed.enabled", True] == "true"
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -56,11 +56,12 @@ def test_a_configuration_that_was_not_run_is_not_compared_with() -> None:
     found = told([TIGHT, LAZY])
     assert found.text == (
         "Use `steady` with tolerance 0.1: 75 % fewer moves for 1.3 % more imbalance than the most even point "
-        "(`steady` with tolerance 0.02). The configuration was not run."
+        "(`steady` with tolerance 0.02). What is configured has no figure to compare with."
     )
     alone = told([LAZY, at_tolerance(0.5, 1.4, 90)])
-    assert (
-        alone.text == "Use `steady` with tolerance 0.1: it is the most even of 2 points. The configuration was not run."
+    assert alone.text == (
+        "Use `steady` with tolerance 0.1: it is the most even of 2 points. "
+        "What is configured has no figure to compare with."
     )
 
 
@@ -85,7 +86,7 @@ def test_where_the_recording_does_not_tell_nothing_is_to_be_changed(
 def test_a_configured_strategy_without_a_figure_is_not_compared_with() -> None:
     found = told([replace(NOW, max_best_mean=float("nan")), LAZY])
     assert found.action is Action.CHANGE
-    assert "The configuration was not run" in found.effect
+    assert "What is configured has no figure to compare with." in found.effect
 
 
 @pytest.mark.parametrize(
@@ -142,6 +143,20 @@ def test_the_configuration_is_kept_although_a_knob_without_effect_was_varied() -
     ]
     assert configured_position(rows, BASE) == 1
     assert told(rows).headline == "Keep `steady` with tolerance 0.05"
+
+
+def test_a_point_that_differs_in_two_knobs_is_told_from_the_configured_one() -> None:
+    """Neither knob was varied alone, so nothing says that one has no effect."""
+    base = PolicySettings(steady=SteadySettings(tolerance=0.05, churn=0.04))
+    now = replace(NOW, knobs={"steady.tolerance": 0.05, "steady.churn": 0.04})
+    lazy = replace(LAZY, knobs={"steady.tolerance": 0.1, "steady.churn": 0.01})
+    found = recommend([replace(result, rounds=1_440) for result in (now, lazy)], DAY, base)
+    assert found.verdict.text == (
+        "Use `steady` with churn 0.01, tolerance 0.1: 26 % fewer moves for 0.4 % more imbalance than now (`steady` "
+        "with churn 0.04, tolerance 0.05)."
+    )
+    assert {name: found.settings[name] for name in lazy.knobs} == dict(lazy.knobs)
+    assert not any("made no difference" in sentence for sentence in found.reasons)
 
 
 def test_a_strategy_that_comes_to_the_same_as_the_configured_one() -> None:

@@ -19,7 +19,6 @@ from tests.spark.pages.notebooks import FOLDER, Ran, check_plots, check_source_f
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 NOTEBOOK = FOLDER / "02_why.py"
-WINDOW_S = 30  # of the short run
 LATE = 3  # times the messages that were reported in time
 
 
@@ -46,7 +45,7 @@ def late(short_run: ShortRun, decision: dict[str, Any], tmp_path_factory: pytest
 
 @pytest.fixture(scope="module")
 def ran(spark: Any, late: str, decision: dict[str, Any]) -> Ran:
-    return run_notebook(NOTEBOOK, spark, tables=late, decision=decision["decision_id"], window_s=WINDOW_S)
+    return run_notebook(NOTEBOOK, spark, tables=late, decision=decision["decision_id"])
 
 
 def test_the_source_format_is_databricks_own() -> None:
@@ -130,6 +129,21 @@ def test_loads_are_told_as_they_were_read(ran: Ran, short_run: ShortRun, decisio
     assert ran.names["version"] < short_run.root.open("bundle_panes").version()
 
 
+def test_the_window_is_that_of_the_rounds_configuration(
+    ran: Ran, spark: Any, short_run: ShortRun, decision: dict[str, Any], tmp_path: Path
+) -> None:
+    """A longer one told of bundles that the source had given away before."""
+    assert ran.rows("chosen_move")[0]["window_ms"] == 1_000 * short_run.settings.loads.short_horizon_s
+    folder = tmp_path / "tables"
+    shutil.copytree(short_run.root.root, folder)
+    shutil.rmtree(folder / "config_history")
+    TableRoot(folder).create_all()
+    with pytest.raises(ValueError, match=r"is not in config_history: set the widget window_s"):
+        run_notebook(NOTEBOOK, spark, tables=folder, decision=decision["decision_id"])
+    given = run_notebook(NOTEBOOK, spark, tables=folder, decision=decision["decision_id"], window_s=90)
+    assert given.rows("chosen_move")[0]["window_ms"] == 90_000
+
+
 def test_a_version_that_is_gone_is_said(spark: Any, late: str, decision: dict[str, Any], tmp_path: Path) -> None:
     """Older versions of the table cannot be read any more: the newest rows are told twice."""
     folder = tmp_path / "tables"
@@ -138,7 +152,7 @@ def test_a_version_that_is_gone_is_said(spark: Any, late: str, decision: dict[st
     TableRoot(folder).open("bundle_panes").create_checkpoint()
     for file in sorted(log.glob("*.json"))[:-1]:
         file.unlink()
-    gone = run_notebook(NOTEBOOK, spark, tables=folder, decision=decision["decision_id"], window_s=WINDOW_S)
+    gone = run_notebook(NOTEBOOK, spark, tables=folder, decision=decision["decision_id"])
     assert gone.names["version"] is None
     rows = gone.shown["Bundles of the source"]
     assert all(row["messages_read"] == row["messages_known_now"] for row in rows)
@@ -162,7 +176,7 @@ def test_what_came_of_it(ran: Ran, short_run: ShortRun, decision: dict[str, Any]
 
 
 def test_without_a_name_it_is_the_newest_move(spark: Any, short_run: ShortRun) -> None:
-    newest = run_notebook(NOTEBOOK, spark, tables=short_run.root.root, window_s=WINDOW_S)
+    newest = run_notebook(NOTEBOOK, spark, tables=short_run.root.root)
     (row,) = newest.shown["The decision"]
     last = [e.decision_id for e in short_run.entries if e.reason == "102_above_mean"][-1]
     assert row["decision_id"] == last

@@ -95,6 +95,21 @@ def test_another_file_is_refused(tmp_path: Path, text: str, wrong: str) -> None:
         run_local.read_cells(place)
 
 
+def test_a_value_for_a_widget_that_is_not_there_is_one_line(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it was ignored, and the notebook failed on the tables of its default."""
+    monkeypatch.setattr(run_local, "build_session", lambda name: pytest.fail("Spark was started for nothing"))
+    with pytest.raises(SystemExit) as refused:
+        run_local.main([str(notebook), "most=1", "moast=3"])
+    assert str(refused.value) == "run_local.py: 99_small has no widget 'moast'; its widgets are most, word"
+    with pytest.raises(SystemExit, match="05_incident has no widget 'tables'; its widgets are slice"):
+        run_local.main(["05_incident", "tables=run/tables"])
+
+
+def test_the_widgets_of_a_notebook_are_those_that_it_declares(notebook: Path) -> None:
+    assert run_local.widgets_of(notebook) == ["most", "word"]
+    assert run_local.widgets_of(run_local.FOLDER / "02_why.py") == ["tables", "decision", "window_s"]
+
+
 def test_a_notebook_that_is_not_there_is_one_line() -> None:
     for words in ([], ["06_nothing"], ["02_why", "tables"]):
         with pytest.raises(SystemExit, match=r"usage: run_local\.py NOTEBOOK .* 02_why"):

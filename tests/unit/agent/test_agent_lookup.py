@@ -87,6 +87,16 @@ def test_each_step_of_a_hand_over_names_one_owner(journal: Journal, desk: Desk) 
     assert desk.asked == []
 
 
+def test_an_answer_tells_how_many_partitions_a_topic_has(journal: Journal, desk: Desk) -> None:
+    """A client of the name itself would open another topic than its partitions."""
+    journal.own(State.ASSIGNING, 1, to=A)
+    journal.add(Kind.TOPIC_CREATED, data={"topic": TOPIC, "partitions": 3})
+    journal.add(Kind.TOPIC_CREATED, data={"topic": f"{TOPIC}2", "partitions": 0})
+    assert desk.look_up()[1]["partitions"] == 3
+    for other in (f"{TOPIC}2", f"{TOPIC}-partition-1", f"{TOPIC}-never-created"):
+        assert "partitions" not in desk.look_up(topic=other)[1], "it is one topic"
+
+
 def test_an_unload_names_nobody_from_its_beginning_on(journal: Journal, desk: Desk) -> None:
     journal.own(State.ASSIGNING, 1, to=A)
     journal.own(State.OWNED, 1, by=A)

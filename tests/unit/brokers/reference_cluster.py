@@ -37,6 +37,7 @@ class FakeDirectory:
 
     def __init__(self) -> None:
         self.owners: dict[Bundle, Where] = {}
+        self.partitions: dict[str, int] = {}  # by partitioned topic
         self.seq = 0
         self.lookups = 0
         self._server: asyncio.Server | None = None
@@ -68,7 +69,10 @@ class FakeDirectory:
             status, body = "503 Service Unavailable\r\nRetry-After: 0.05", b"{}"
         else:
             status = "200 OK"
-            body = json.dumps({"broker": where.broker, "address": where.address, "seq": where.seq}).encode()
+            answer = {"broker": where.broker, "address": where.address, "seq": where.seq}
+            if query["topic"][0] in self.partitions:
+                answer["partitions"] = self.partitions[query["topic"][0]]
+            body = json.dumps(answer).encode()
         writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
         await writer.drain()
         writer.close()

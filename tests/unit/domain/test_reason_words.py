@@ -88,24 +88,36 @@ def test_reasons_are_found_by_number_code_and_pulsars_name() -> None:
     ] * 7
 
 
-JUDGED = {"score": 4_090, "mean": 4_313, "limit": 4_985}  # after the moves of the round
+JUDGED = {"score": 4_090, "mean": 4_313, "limit": 4_985}  # the level is the mean of what brokers are judged by
 
 
 @pytest.mark.parametrize(
-    ("code", "evidence", "score", "told"),
+    ("code", "evidence", "measured", "told"),
     [
-        ("100_balanced", JUDGED, 0.421, "not hot: at 42.1 % against 43.2 % on average"),  # as it was at the start
+        ("100_balanced", JUDGED, 0.409, "not hot: at 40.9 % against 43.1 % on average"),
         (
             "100_balanced", JUDGED, 0.649,
-            "not hot: at 40.9 % against 43.1 % on average, reckoned from its bundles; 64.9 % was measured",
+            "not hot: at 40.9 % against 43.1 % on average, by estimate; 64.9 % was measured",
         ),
-        ("100_balanced", {"score": 4_090, "mean": 4_313}, 0.649, "not hot: at 64.9 % against 43.2 % on average"),
-        ("102_above_mean", JUDGED, 0.649, "at 64.9 % against 43.2 % on average"),
+        (
+            "102_above_mean", {"score": 2_814, "mean": 703}, 0.2222,
+            "at 28.1 % against 7.0 % on average, by estimate; 22.2 % was measured",
+        ),
+        ("412_external_load", JUDGED, 0.649, "at 40.9 %, most of it not from its bundles, by estimate; 64.9 "
+                                             "% was measured"),
+        ("102_above_mean", {**JUDGED, "gap_points": 20.0, "partner": "b2"}, 0.649, "20.0 points above b2"),
+        ("413_slow_broker", {**JUDGED, "cost_permille": None}, 0.649, "slower than the others"),
         ("100_balanced", {}, 0.649, "not hot"),
-        ("100_balanced", JUDGED, None, "not hot: at 40.9 % against 43.2 % on average"),
+        ("100_balanced", JUDGED, None, "not hot: at 40.9 % against 43.1 % on average"),
+        ("999_of_the_future", JUDGED, 0.649, ""),
     ],
 )  # fmt: skip
-def test_a_score_is_told_as_at_the_start_unless_it_contradicts_the_reason(
-    code: str, evidence: dict[str, int], score: float | None, told: str
+def test_a_score_is_told_with_the_mean_it_was_judged_by_and_beside_it_what_was_measured(
+    code: str, evidence: dict[str, object], measured: float | None, told: str
 ) -> None:
-    assert describe_score(code, evidence, score, 0.432) == told
+    assert describe_score(code, evidence, measured) == told
+
+
+def test_a_broker_that_was_to_get_bundles_was_judged_with_them() -> None:
+    told = "not hot: at 40.9 % against 43.1 % on average, by estimate, with what it was to get; 0.0 % was "
+    assert describe_score("100_balanced", JUDGED, 0.0, receives=True) == told + "measured"

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import httpx
 
 from controller.domain.errors import BadRecord, shown
+from controller.domain.ids import MAX_PARTITIONS
 from controller.domain.strict_json import is_whole
 from controller.process.access.access import NO_ACCESS_RULES, HttpAccess
 from controller.process.access.client import REFUSALS, new_async_client, read_object, refusal_text
@@ -28,11 +29,12 @@ MOST_ADDRESS = 512  # characters
 
 @dataclass(frozen=True, slots=True)
 class TopicAddress:
-    """The broker that serves a topic, as of a journal seq."""
+    """The broker that serves a topic, as of a journal seq. `partitions`: see `Found`."""
 
     broker: str
     address: str
     seq: int
+    partitions: int = 0
 
 
 class Http(Protocol):
@@ -109,13 +111,15 @@ class Lookup:
 
 def _address_in(body: Mapping[str, Any]) -> TopicAddress:
     """The address that an agent names. Raises BadRecord."""
-    broker, address, seq = body.get("broker"), body.get("address"), body.get("seq")
+    broker, address, seq, partitions = (body.get(key) for key in ("broker", "address", "seq", "partitions"))
     for text in (broker, address):
         if not isinstance(text, str) or len(text) > MOST_ADDRESS or not text.isprintable():
             raise BadRecord("lookup_answer", f"{shown(text)} is no broker or address")
     if not is_whole(seq):
         raise BadRecord("lookup_answer", f"{shown(seq)} is no journal seq")
-    return TopicAddress(str(broker), str(address), seq)
+    if partitions is not None and not (is_whole(partitions) and partitions <= MAX_PARTITIONS):
+        raise BadRecord("lookup_answer", f"{shown(partitions)} is no number of partitions")
+    return TopicAddress(str(broker), str(address), seq, partitions or 0)
 
 
 def _retry_after_s(answer: httpx.Response) -> float | None:

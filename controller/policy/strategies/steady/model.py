@@ -175,6 +175,10 @@ class Model:
         busy, rate = self.busy[targets].T, self.rate[targets].T
         return highest(busy[:, None, :] + work[:, :, None] * rate[:, None, :])
 
+    def is_overloaded(self, broker: int) -> bool:
+        """After the moves chosen so far."""
+        return bool(self.score[broker] >= self._overloaded)
+
     def margin(self, broker: Ints | int, variance: Floats) -> Floats:
         """The safety margin on a broker's score, for what is not known of it and of bundles that come or go.
 

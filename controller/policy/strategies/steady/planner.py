@@ -41,7 +41,7 @@ ENOUGH = 0.3  # of its excess, that its small bundles bring together then
 SMALLEST = 0.2  # of what a move must bring: the least that it must bring anywhere
 NOISE_ERRORS = 2.0
 FILL_SLACK = 0.15  # of the level: how far below it a source may be left when an idle broker is filled
-SPLIT_FROM = 0.25  # nor this one a split
+SPLIT_FROM = 0.25  # nor this one a split, unless the broker is overloaded
 LARGER = 1.3  # a broker with so many times the capacity suits a bundle that fills its own
 WORTH_IT = 0.1  # of its broker's load: what such a bundle's move must bring
 
@@ -127,7 +127,7 @@ class Planner:
         far = excess / self.model.norm
         if far > SWAP_FROM and self._swap_best(source, found, targets, judged):
             return True
-        if far > SPLIT_FROM:
+        if far > SPLIT_FROM or (self.model.is_overloaded(source) and not self.model.short[source]):
             self._split_or_deny(source, close, judged, excess)
         else:
             self.log.deny(source, judged.obstacle(), self._evidence_of(judged))

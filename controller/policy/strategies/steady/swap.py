@@ -23,6 +23,7 @@ from controller.policy.view.snapshot import NO_GROUP
 
 PARTNERS = 4  # targets that are looked into
 PAYS = 2.5  # times what a single move must bring: two bundles are disturbed for it
+PAYS_IF_OVERLOADED = 1.25  # off an overloaded broker
 SWAPS_LISTED = 5  # in the evidence of either half
 MOST = 32  # bundles of either side: the largest of the source, the ones of the target by size
 
@@ -130,13 +131,16 @@ def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bou
     variance = leaving.variance[:, None] + returning.variance
     ends = source_after + model.margin(source, variance), target_after + model.margin(target, variance)
     gain = model.gain_with_margin(source, *ends)
-    least = least_relief_of(PAYS * bounds.least, leaving.disruption[:, None], returning.disruption)
+    overloaded = model.is_overloaded(source)  # relieved by what is likely, not only by what is sure
+    brings = before - np.maximum(source_after, target_after) if overloaded else gain
+    pays = PAYS_IF_OVERLOADED if overloaded else PAYS
+    least = least_relief_of(pays * bounds.least, leaving.disruption[:, None], returning.disruption)
     rules = (
         (model.avoided(leaving.bundles, np.array([target])), Reason.AVOIDED),
         (model.avoided(returning.bundles, np.array([source])).T, Reason.AVOIDED),
         (before - source_after < least, Reason.NOT_WORTH_MOVING),
         (target_after > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
-        (gain < least, Reason.WOULD_NOT_IMPROVE),
+        (brings < least, Reason.WOULD_NOT_IMPROVE),
     )
     rule = _ruled_out(model, leaving, returning, source_after.shape)
     for hit, reason in rules:

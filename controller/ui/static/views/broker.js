@@ -47,7 +47,7 @@ function mount(root, context) {
         by: (row) => row.msg_rate,
       },
       {
-        name: "Moved",
+        name: "Moved in round of",
         wide: true,
         align: "right",
         descending: true,
@@ -154,6 +154,6 @@ function considered({ considered: found, as_target }) {
   if (!found && !as_target.length) return "";
   return section("In the last round",
     found ? [found.sentences.map((text) => h("p.sentence", null, text)), candidates(found)] : "",
-    as_target.length ? h("details", null, h("summary", null, `As a target: ${as_target.length} pairs`),
+    as_target.length ? h("details", null, h("summary", null, `As a target: ${count(as_target.length, "pair")}`),
       plainTable("As a target", ["From", "Bundle", "It would come to", "Result"], as_target.map(targetCells))) : "");
 }

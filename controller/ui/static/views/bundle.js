@@ -88,7 +88,8 @@ function headOf({ now, sentence }, context) {
       ["State", now.state],
       ["Epoch", String(now.epoch)],
       ["Of its namespace", percent(now.share)],
-      ["Moved", since(now.moved_at_ms)],
+      ["Since", since(now.entry_at_ms)],
+      ["Grace period from", since(now.moved_at_ms)],
     ]),
     h("p.buttons", null,
       button(

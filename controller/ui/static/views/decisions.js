@@ -87,7 +87,8 @@ export function candidates(decision) {
     ...(scored ? [right(row.source_after), right(row.target_after)] : []),
     row.result,
   ];
-  const caption = `The best ${rows.length} candidates${decision.giver ? ` of ${decision.giver}` : ""}`;
+  const best = rows.length === 1 ? "The best candidate" : `The best ${rows.length} candidates`;
+  const caption = `${best}${decision.giver ? ` of ${decision.giver}` : ""}`;
   return plainTable(
     "Candidates",
     names,

@@ -12,6 +12,10 @@ const STRIP_PX = 15;
 const TYPES = { "<u4": Uint32Array, "<f4": Float32Array, "|u1": Uint8Array };
 const COLOURS = { broker: "load of the broker", bundle: "traffic of the bundle" };
 const NOBODY = 0xffffffff;
+const STEPS = {
+  ArrowRight: [1, 0], ArrowLeft: [-1, 0], j: [1, 0], k: [-1, 0], // brokers
+  ArrowDown: [0, 1], ArrowUp: [0, -1], // bundles
+};
 
 export const map = {
   title: () => "Map",
@@ -67,7 +71,7 @@ function mount(root, context) {
     if (!state.data) return;
     lay(state, box, canvas, above);
     paint(state, canvas, above);
-    point(-1);
+    point(state.at);
     context.ready();
   };
   const point = (at) => {
@@ -102,21 +106,26 @@ function mount(root, context) {
       open();
     }
   });
-  above.addEventListener("keydown", (event) => {
-    const step = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key];
-    if (!state.laid || (!step && event.key !== "Enter")) return;
-    event.preventDefault();
-    event.stopPropagation();
-    if (step) point(neighbour(state, ...step));
-    else open();
-  });
+  /** Pressed on the map, or anywhere else on the page, from where an arrow or a letter comes to the map. */
+  const key = (event) => {
+    const step = STEPS[event.key];
+    const enter = event.key === "Enter" && event.target === above;
+    if (!state.laid || (!step && !enter)) return false;
+    if (step) {
+      above.focus();
+      point(neighbour(state, ...step));
+    } else open();
+    return true;
+  };
   const resized = new ResizeObserver(draw);
   resized.observe(box);
   document.addEventListener("theme", draw, { signal: context.signal });
   return {
     late: true, // ready once it is painted
     leave: () => resized.disconnect(),
+    key,
     update(data) {
+      state.at = placeOf(data, state);
       state.data = data;
       const unknown = data.throughput.reduce((n, value) => n + Number.isNaN(value), 0);
       const rest = unknown ? `; ${unknown.toLocaleString("en")} without a load of ${unknown === 1 ? "its" : "their"} own` : "";
@@ -212,6 +221,17 @@ function highlight(state, above) {
 }
 
 const nameOf = (data, at) => `${data.namespaces[data.namespace[at]]}/${range(data.lower[at], data.upper[at])}`;
+
+/** Where the bundle that is pointed at is in the new data. */
+function placeOf(data, { data: known, at }) {
+  if (at < 0) return -1;
+  const namespace = data.namespaces.indexOf(known.namespaces[known.namespace[at]]);
+  const [lower, upper] = [known.lower[at], known.upper[at]];
+  for (let i = 0; i < data.count; i++) {
+    if (data.lower[i] === lower && data.upper[i] === upper && data.namespace[i] === namespace) return i;
+  }
+  return -1;
+}
 
 function describe(state, at) {
   if (at < 0) return ["Point at a bundle, or use the arrow keys."];

@@ -9,7 +9,7 @@ import { Table } from "../table.js";
 
 const AGAIN_MS = 10000; // whether the controller lives, although nothing has changed
 const ASKED_MS = 2000; // while that is being asked
-const MODES = { live: "rounds act", shadow: "rounds only decide", paused: "rounds are off" };
+const MODES = { live: "rounds act", shadow: "rounds only decide", paused: "rounds decide, and nothing moves" };
 
 export const now = {
   title: () => "Now",
@@ -171,7 +171,7 @@ function tiles(data, context, balance) {
       bundleWords(data.bundles),
       [
         count(data.namespaces, "namespace"),
-        quarantined ? `${quarantined} records quarantined in the last hour` : "",
+        quarantined ? `${count(quarantined, "record")} quarantined in the last hour` : "",
         orderWords(data),
       ],
     ),
@@ -196,7 +196,7 @@ function roundWords(round) {
   return [
     h("span", null, to("round", round.round_id), ` by ${round.strategy}`),
     `${count(round.moves, "move")}, ${count(round.splits, "split")}`,
-    `mean ${percent(round.mean_score)}, highest ${percent(round.max_score)}`,
+    `mean load ${percent(round.mean_score)}, highest ${percent(round.max_score)}`,
   ];
 }
 

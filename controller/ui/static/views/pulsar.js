@@ -2,7 +2,7 @@
 
 import { getJson } from "../api.js";
 import { h, region, section, since, to } from "../dom.js";
-import { duration } from "../format.js";
+import { count, duration } from "../format.js";
 import { Table } from "../table.js";
 
 export const pulsar = {
@@ -47,7 +47,7 @@ function mount(root) {
       { name: "From", cell: (row) => to("broker", row.source) },
       { name: "To", cell: (row) => (row.target ? to("broker", row.target) : "Pulsar chooses") },
       { name: "Reason", wide: true, cell: (row) => row.reason },
-      { name: "Open", align: "right", cell: (row) => since(row.at_ms, "") },
+      { name: "Open for", align: "right", cell: (row) => since(row.at_ms, "") },
     ],
   });
   const ended = new Table({
@@ -97,11 +97,11 @@ function headOf(data) {
   if (!data.driven) return [h("h1", null, "Pulsar"), h("p.lead", null, "No Pulsar cluster is driven here.")];
   return [
     h("h1", null, "Pulsar"),
-    h("p.lead", null, `The cluster: ${data.adoption}.`),
+    h("p.lead", null, data.adoption),
     data.obstacle ? h("p.error", null, `No orders to brokers: ${data.obstacle}`) : "",
     data.suspects.map(
       (one) => h("p", null, to("broker", one.broker), ` does not answer: ${one.why || "no reason is known"}`),
     ),
-    data.blocked ? h("p.quiet", null, `${data.blocked} bundles wait after orders that brought nothing.`) : "",
+    data.blocked ? h("p.quiet", null, `${count(data.blocked, "bundle waits", "bundles wait")} after orders that brought nothing.`) : "",
   ];
 }

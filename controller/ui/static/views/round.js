@@ -74,7 +74,7 @@ function headOf({ plans: [plan], newer, older }) {
       ["At (UTC)", h("span", null, time(plan.at_ms), " ", since(plan.at_ms))],
       ["Mode", plan.mode],
       ["Balance", plan.balance === null ? "–" : plan.balance.toFixed(0)],
-      ["Mean, highest", `${percent(plan.mean_score)}, ${percent(plan.max_score)}`],
+      ["Mean, highest load", `${percent(plan.mean_score)}, ${percent(plan.max_score)}`],
       ["Journal", String(plan.seq)],
       ["Took", duration(plan.duration_ms)],
       ["Rules", String(plan.rules)],
@@ -85,10 +85,10 @@ function headOf({ plans: [plan], newer, older }) {
 
 function planOf(plan, note) {
   return h("article.plan", { "data-challenger": plan.challenger },
-    h("h2", null, plan.strategy, h("small", null, note ? "would have" : plan.challenger ? "challenger" : "in charge")),
+    h("h2", null, plan.strategy, h("small", null, note ? "what it would have done" : plan.challenger ? "challenger" : "in charge")),
     h("p.quiet", null, `${count(plan.moves, "move")}, ${count(plan.splits, "split")}, ${plan.skips} left`),
     note ? h("p.quiet", null, note) : "",
-    decisionList(plan.decisions, "It moved and split nothing."),
+    decisionList(plan.decisions, note ? "It would have moved and split nothing." : "It moved and split nothing."),
     plan.left.length ? leftOf(plan) : "");
 }
 

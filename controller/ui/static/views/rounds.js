@@ -37,7 +37,7 @@ function mount(root, context) {
       { name: "Moves", align: "right", cell: (row) => String(row.moves) },
       { name: "Splits", align: "right", wide: true, cell: (row) => String(row.splits) },
       { name: "Balance", align: "right", cell: (row) => (row.balance === null ? "–" : row.balance.toFixed(0)) },
-      { name: "Mean", align: "right", wide: true, cell: (row) => percent(row.mean_score) },
+      { name: "Mean load", align: "right", wide: true, cell: (row) => percent(row.mean_score) },
       { name: "Highest", align: "right", wide: true, cell: (row) => percent(row.max_score) },
       {
         name: "Challengers would move",

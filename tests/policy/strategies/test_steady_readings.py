@@ -1,0 +1,134 @@
+"""`steady` on readings that mislead: brokers never seen below a limit, and figures that contradict each other.
+
+Every test plays lines of `ballast decide`, and carries out what was decided.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from controller.decide.line import parse_line
+from controller.decide.session import DecideSession
+from controller.domain.decision import Decision, DecisionKind, Reason
+from controller.domain.settings.policy import PolicySettings
+
+MINUTE_MS, START_MS = 60_000, 1_790_000_000_000
+NO_SPLIT = replace(PolicySettings(), split=replace(PolicySettings().split, enabled=False))
+Line = dict[str, Any]
+
+
+class Cluster:
+    """Brokers with 100 % of a core and a base load of 3 %; `bundles`: broker -> CPU of each of its bundles, which have
+    traffic in proportion to it. Readings err by `noise` and end at the limit."""
+
+    def __init__(self, bundles: Mapping[str, list[float]], noise: float = 0.0, settings: PolicySettings = NO_SPLIT):
+        self.cost = {f"t/ns/{b}-{at}": cost for b, costs in bundles.items() for at, cost in enumerate(costs)}
+        self.owner = {f"t/ns/{b}-{at}": b for b, costs in bundles.items() for at in range(len(costs))}
+        self.brokers = list(bundles)
+        self.moved: list[tuple[int, Decision]] = []
+        self._session = DecideSession("steady", settings)
+        self._dice, self._noise, self._round = np.random.default_rng(1), noise, 0
+
+    def used(self, broker: str) -> float:
+        return 3.0 + sum(cost for name, cost in self.cost.items() if self.owner[name] == broker)
+
+    def play(self, rounds: int, spoil: Callable[[Line], None] = lambda line: None) -> None:
+        """So many rounds; `spoil` changes the lines."""
+        for _ in range(rounds):
+            line = self._line()
+            spoil(line)
+            for found in self._session.decide(self._session.snapshot(parse_line(json.dumps(line).encode()))):
+                if found.kind in (DecisionKind.TRANSFER, DecisionKind.UNLOAD) and found.bundle and found.target:
+                    self.owner[found.bundle] = found.target
+                    self.moved.append((self._round, found))
+            self._round += 1
+
+    def _line(self) -> Line:
+        def read(value: float) -> float:
+            return value * (1 + self._noise * float(self._dice.standard_normal()))
+
+        reports = {}
+        for broker in self.brokers:
+            rates = {n: cost * 35 for n, cost in self.cost.items() if self.owner[n] == broker}
+            carried = sum(rates.values()) * 1_000
+            reports[broker] = {
+                "cpu": [min(100.0, read(self.used(broker))), 100.0],
+                "bandwidthIn": [carried, 1.25e8], "bandwidthOut": [carried, 1.25e8],
+                "bundles": {n: [rate, rate, rate * 1_000, rate * 1_000, 12, 3, 6] for n, rate in rates.items()},
+            }  # fmt: skip
+        return {"now": START_MS + self._round * MINUTE_MS, "membersChanged": False, "brokers": reports}
+
+
+@pytest.mark.parametrize("cpu", [24.2, 30.0, 60.0])
+def test_a_full_broker_beside_an_idle_one_shares_its_bundles_out(cpu: float) -> None:
+    """The idle one has no traffic, and says nothing of what that costs."""
+    cluster = Cluster({"a:1": [cpu] * 4, "b:1": []})
+    cluster.play(1)
+    assert cluster.moved[0][1].reason is Reason.OVERLOADED
+    cluster.play(3)
+    assert abs(cluster.used("a:1") - cluster.used("b:1")) < cpu + 1
+
+
+def test_brokers_that_are_all_full_give_to_one_that_joins() -> None:
+    cluster = Cluster({"a:1": [12.5] * 10, "b:1": [12.5] * 10})
+    cluster.play(3)
+    cluster.brokers.append("c:1")
+    cluster.play(6)
+    assert cluster.used("c:1") > 70
+
+
+def balanced() -> Cluster:
+    cluster = Cluster({f"{name}:1": [3.0] * 16 for name in "abc"}, noise=0.01)
+    cluster.play(10)
+    assert not cluster.moved
+    return cluster
+
+
+def times(factor: float, bundles: int) -> Callable[[Line], None]:
+    def spoil(line: Line) -> None:
+        for rates in list(line["brokers"]["a:1"]["bundles"].values())[:bundles]:
+            rates[:4] = [rate * factor for rate in rates[:4]]
+
+    return spoil
+
+
+@pytest.mark.parametrize("factor", [10.0, 100.0, 1e4, 1e10])
+@pytest.mark.parametrize("bundles", [1, 16])
+def test_rates_that_one_line_has_wrong_move_nothing_then_or_later(factor: float, bundles: int) -> None:
+    cluster = balanced()
+    cluster.play(1, times(factor, bundles))
+    cluster.play(40)
+    assert not cluster.moved
+
+
+def test_bundles_that_have_become_cheap_for_good_are_learned_as_such() -> None:
+    """Ten times the traffic for the same CPU: not believed at first, and no reason to move anything then."""
+    cluster = balanced()
+    cluster.play(20, times(10.0, 16))
+    assert len(cluster.moved) <= 3
+    before = len(cluster.moved)
+    cluster.play(20, times(10.0, 16))
+    assert len(cluster.moved) == before
+
+
+def test_an_overloaded_broker_swaps_where_no_bundle_fits() -> None:
+    """90, 73 and 65 %, threshold 85: of two bundles of 43 % none fits, and a swap with one of 35 % helps."""
+    cluster = Cluster({"a:1": [43.6, 43.6], "b:1": [17.5] * 4, "c:1": [34.9, 27.5]}, noise=0.005)
+    cluster.play(3)
+    assert max(map(cluster.used, cluster.brokers)) < 85
+    assert len(cluster.moved) == 2
+    cluster.play(30)
+    assert len(cluster.moved) == 2
+
+
+def test_brokers_hardly_ever_change_places_by_chance() -> None:
+    """Eight equal bundles on three brokers: 3, 3 and 2 is as even as it gets, whatever readings say."""
+    cluster = Cluster({"a:1": [22.0] * 3, "b:1": [22.0] * 3, "c:1": [22.0] * 2}, noise=0.03)
+    cluster.play(480)
+    assert len(cluster.moved) <= 4
