@@ -17,7 +17,7 @@ from controller.bus.reach import SourceSettings
 from controller.service.loop import ControlLoop
 from controller.service.records import Offsets
 from jobs.control_source import collect, read_stream
-from jobs.spark_context import gateway_of, scheduler_pool
+from jobs.spark_context import gateway_of, scheduler_pool, tell_in_one_line
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,11 @@ def start_control(
     frame = read_stream(spark, source, json.dumps(starting, sort_keys=True))
 
     def on_batch(batch: DataFrame, batch_id: int) -> None:
-        loop.process(lambda: collect(batch), batch_id)
+        try:
+            loop.process(lambda: collect(batch), batch_id)
+        except BaseException as error:
+            tell_in_one_line(spark.sparkContext, error)
+            raise
 
     with scheduler_pool(spark.sparkContext, POOL):
         return (

@@ -24,7 +24,7 @@ from controller.loads.settings import LoadsSettings
 from controller.process.clock import wall_ms
 from jobs.loads_batch import BatchReport, LoadsBatch
 from jobs.loads_parse import prepare_records
-from jobs.spark_context import checkpoint_settings, scheduler_pool
+from jobs.spark_context import checkpoint_settings, scheduler_pool, tell_in_one_line
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +64,7 @@ class LoadsQuery:
                 if self._stopped:  # the query's stop has cancelled it
                     raise Stopping("the loads query has stopped") from error
                 self.failure = error
+                tell_in_one_line(frame.sparkSession.sparkContext, error)
                 raise
             self._publish(report)
 

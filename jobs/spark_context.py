@@ -19,11 +19,15 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from controller.ledger.store.room import NoRoom
 from controller.process.spark_submit import S3A
 
 CHECKPOINT_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 MANAGER_OF_S3 = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
 
+log = logging.getLogger(__name__)
+
+JVM_BATCHES = "org.apache.spark.sql.execution.streaming.MicroBatchExecution"
 # They write a line with every micro-batch: at five batches a second they hide everything else.
 NOISY_JVM_LOGGERS = (
     # "Current batch is falling behind": expected, as the trigger interval is shorter than a batch.
@@ -60,6 +64,16 @@ def quieten(context: SparkContext) -> None:
     log4j = gateway_of(context).jvm.org.apache.logging.log4j
     for name in NOISY_JVM_LOGGERS:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.ERROR)
+
+
+def tell_in_one_line(context: SparkContext, error: BaseException) -> None:
+    """Call this where a batch is about to fail. Of a full disk the job's own line says all: neither py4j nor Spark
+    shall write the stack as well, each some fifty lines. The query ends with this failure, and the process with it."""
+    if isinstance(error, NoRoom):
+        log.debug("a batch failed", exc_info=error)
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+        log4j = gateway_of(context).jvm.org.apache.logging.log4j
+        log4j.core.config.Configurator.setLevel(JVM_BATCHES, log4j.Level.OFF)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from kafka import TopicPartition
@@ -137,10 +137,7 @@ class TopicReader:
         ]
         absent = set(self._topics) - {tp.topic for tp in partitions}
         if absent:
-            raise ConfigError(
-                f"topic {', '.join(sorted(absent))} does not exist at {self._bootstrap}, or this login has no right on "
-                "it: create the topics first (`ballast kafka acls` prints rights)"
-            )
+            raise ConfigError(describe_absent(absent, self._bootstrap))
         if self._start_from == "end":
             return dict(consumer.end_offsets(partitions))
         beginning = dict(consumer.beginning_offsets(partitions))
@@ -223,6 +220,15 @@ class TopicReader:
         log.error("%s: the batch callback failed, the reader stops", self._name, exc_info=error)
         if self._on_failure is not None:
             self._on_failure(error)
+
+
+def describe_absent(topics: Iterable[str], bootstrap: str) -> str:
+    """Which topics are not to be seen, and what to do about it, in one line."""
+    return (
+        f"topic {', '.join(sorted(topics))} does not exist at {bootstrap}, or this login has no right on it: the "
+        "controller creates the topics when it starts (`ballast run`); else check kafka.topic_prefix and "
+        "kafka.agent_groups, and the rights (`ballast kafka acls` prints them)"
+    )
 
 
 class _CallbackFailed(BallastError):

@@ -38,6 +38,7 @@ from controller.policy.view.tabulate import quantise
 
 REPORTS = 6 * MIN_REPORTS  # a line covers a whole window: as many reports as a minute has
 UNDERWAY_MS = 180_000  # brokers report once a minute (Pulsar's shortest interval); a report or two may be lost
+MOST_AHEAD_MS = 24 * 3_600_000  # of the line before
 EPOCH = 1  # nobody else decides between two lines, so every decision is made on the newest epoch
 SMALLEST_MEMORY_BYTES = 1e6  # a smaller limit of memory is in MiB, as Pulsar's brokers report it
 LARGEST_SUM = 2.0**61  # in quantised units
@@ -63,6 +64,11 @@ class DecideSession:
     def __init__(self, strategy: str, settings: PolicySettings) -> None:
         self._strategy = get(strategy).name
         self._settings = settings
+        self._doubted_ms: int | None = None  # the time of the line before, if it was refused for that
+        self._begin()
+
+    def _begin(self) -> None:
+        """Know nothing of earlier lines."""
         self._memory: Mapping[str, Any] = {}
         self._usage = UsageModel()
         self._now_ms = -1
@@ -75,15 +81,33 @@ class DecideSession:
         self._out_of_sight: dict[str, int] = {}  # the same of bundles that the line lacks, as their broker is silent
 
     def snapshot(self, line: Line) -> Snapshot:
-        """The line as a strategy sees it. Raises BadRecord for a line older than the one before."""
-        if line.now_ms < self._now_ms:
-            raise BadRecord(
-                "now", f"now = {line.now_ms} is before {self._now_ms} of the line before: give lines in order"
-            )
+        """The line as a strategy sees it. Raises BadRecord for a line older than the one before, or far ahead."""
+        self._check_time(line.now_ms)
         frame = self._frame(line)
         self._now_ms = line.now_ms
         self._usage, estimates = observe(self._usage, frame)
         return from_frame(replace(frame, estimates=estimates), self._settings)
+
+    def _check_time(self, now_ms: int) -> None:
+        """Refuse a line out of order, and one with a time so far ahead that all later ones would be out of order. Of
+        two such lines in a row that follow each other the second is believed: the stream's time has changed."""
+        doubted_ms, before_ms = self._doubted_ms, self._now_ms
+        back, ahead = now_ms < before_ms, before_ms >= 0 and now_ms - before_ms > MOST_AHEAD_MS
+        if not (back or ahead):
+            self._doubted_ms = None
+            return
+        if doubted_ms is None or not 0 <= now_ms - doubted_ms <= MOST_AHEAD_MS:
+            self._doubted_ms = now_ms
+            said = "is before" if back else "is more than a day after"
+            then = "begins anew without what was learned" if back else "goes on there"
+            raise BadRecord(
+                "now",
+                f"now = {now_ms} {said} {before_ms} of the line before: give lines in order. If the time of the line "
+                f"before was wrong, go on: a second line at the new time {then}",
+            )
+        self._doubted_ms = None
+        if back:
+            self._begin()
 
     def decide(self, snapshot: Snapshot) -> tuple[Decision, ...]:
         """The round on this line; its moves are expected to show in later lines."""

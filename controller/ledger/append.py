@@ -16,6 +16,7 @@ from deltalake import CommitProperties, Transaction, WriterProperties, write_del
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from controller.domain.errors import BallastError
+from controller.ledger.store.room import writing
 from controller.ledger.tables import TableRoot, as_root, for_table
 from schemas.arrow import arrow_schema, arrow_table
 from schemas.catalog import TABLES
@@ -49,15 +50,16 @@ def append(
         if rows.num_rows == 0:
             return False
         try:
-            write_deltalake(
-                handle,
-                for_table(handle, rows),
-                mode="append",
-                writer_properties=properties,
-                commit_properties=CommitProperties(
-                    app_transactions=[Transaction(app_id, version)], custom_metadata=dict(metadata or {}) or None
-                ),
-            )
+            with writing(tables.uri(name)):
+                write_deltalake(
+                    handle,
+                    for_table(handle, rows),
+                    mode="append",
+                    writer_properties=properties,
+                    commit_properties=CommitProperties(
+                        app_transactions=[Transaction(app_id, version)], custom_metadata=dict(metadata or {}) or None
+                    ),
+                )
         except (CommitFailedError, DeltaError, OSError):
             tables.forget(name)  # whether it succeeded is in the table: look there
             if attempt + 1 == WRITE_ATTEMPTS:
@@ -78,7 +80,8 @@ def append_rows(root: TableRoot | str | Path, name: str, rows: Sequence[Mapping[
     tables = as_root(root)
     try:
         handle = tables.handle(name)
-        write_deltalake(handle, for_table(handle, arrow_table(TABLES[name], rows)), mode="append")
+        with writing(tables.uri(name)):
+            write_deltalake(handle, for_table(handle, arrow_table(TABLES[name], rows)), mode="append")
     except (CommitFailedError, DeltaError, OSError):
         tables.forget(name)
         raise

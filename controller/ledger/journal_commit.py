@@ -27,6 +27,7 @@ from controller.domain.entries import Entry
 from controller.domain.errors import ForeignCommit, InvariantBroken, OutcomeUnknown
 from controller.ledger.delta_log import Commit, LogGone
 from controller.ledger.journal_rows import check_dense, entries_since, last_entry
+from controller.ledger.store.room import check_room, writing
 from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root, for_table
 from controller.process import failpoints
 from schemas.arrow import arrow_table
@@ -86,7 +87,8 @@ class Journal:
         """Append the entries as one version; returns that version, or the newest one if they were committed already.
 
         Entries must continue `last_seq`; committing the very last ones again is no error. Raises ForeignCommit (another
-        controller writes: stop) and OutcomeUnknown (block, then commit the same entries again).
+        controller writes: stop), OutcomeUnknown (block, then commit the same entries again) and NoRoom (nothing was
+        written, the same).
         """
         if self._is_last(entries, instance, batch_id):
             return self.version
@@ -95,6 +97,7 @@ class Journal:
         last = self._trouble
         for _ in range(COMMIT_ATTEMPTS):
             if self._trouble is None:
+                check_room(self._root.uri(NAME))
                 try:
                     self._append(rows, instance, batch_id, entries[-1].seq)
                     self._check_not_overtaken(instance)
@@ -126,16 +129,13 @@ class Journal:
 
     def _append(self, rows: pa.Table, instance: str, batch_id: int, seq: int) -> None:
         failpoints.reach("journal.append")
-        write_deltalake(
-            self._table,
-            for_table(self._table, rows),
-            mode="append",
-            commit_properties=CommitProperties(
-                max_commit_retries=0,
-                app_transactions=[Transaction(instance, batch_id)],
-                custom_metadata={"ballast.instance": instance, "ballast.batch": batch_id, "ballast.seq": seq},
-            ),
+        properties = CommitProperties(
+            max_commit_retries=0,
+            app_transactions=[Transaction(instance, batch_id)],
+            custom_metadata={"ballast.instance": instance, "ballast.batch": batch_id, "ballast.seq": seq},
         )
+        with writing(self._root.uri(NAME)):
+            write_deltalake(self._table, for_table(self._table, rows), mode="append", commit_properties=properties)
         failpoints.reach("journal.appended")
 
     def _has_landed(self, instance: str, batch_id: int) -> bool:

@@ -25,6 +25,7 @@ from controller.domain.overrides import Override
 from controller.domain.ownership import Ownership
 from controller.domain.state import METADATA, Broker, ClusterState
 from controller.ledger.files import read_range, retry_on_vacuum
+from controller.ledger.store.room import writing
 from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root, for_table
 from controller.process import failpoints
 from schemas.arrow import arrow_table
@@ -89,15 +90,16 @@ class _Projection:
 
     def _overwrite(self, table: DeltaTable, rows: list[Row], state: ClusterState) -> None:
         try:
-            write_deltalake(
-                table,
-                for_table(table, arrow_table(self.record, ({**row, "seq": state.seq} for row in rows))),
-                mode="overwrite",
-                commit_properties=CommitProperties(
-                    max_commit_retries=0,
-                    custom_metadata={"ballast.instance": state.instance, "ballast.seq": state.seq},
-                ),
-            )
+            with writing(self._root.uri(self.record.name)):
+                write_deltalake(
+                    table,
+                    for_table(table, arrow_table(self.record, ({**row, "seq": state.seq} for row in rows))),
+                    mode="overwrite",
+                    commit_properties=CommitProperties(
+                        max_commit_retries=0,
+                        custom_metadata={"ballast.instance": state.instance, "ballast.seq": state.seq},
+                    ),
+                )
         except BaseException:
             self._table = None  # the handle's state is uncertain
             raise

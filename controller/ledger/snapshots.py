@@ -19,6 +19,7 @@ from controller.domain.state import ClusterState
 from controller.domain.state_codec import decode, encode
 from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.journal_rows import each_entry
+from controller.ledger.store.room import writing
 from controller.ledger.tables import TableRoot, as_root, for_table
 from schemas.arrow import arrow_table
 from schemas.control_tables import CONTROL_STATE
@@ -50,14 +51,15 @@ class Snapshots:
             if held and held[-1]["seq"] >= state.seq:
                 return False
             try:
-                write_deltalake(
-                    table,
-                    for_table(table, arrow_table(CONTROL_STATE, [*held, row][-KEPT:])),
-                    mode="overwrite",
-                    commit_properties=CommitProperties(
-                        max_commit_retries=0, custom_metadata={"ballast.instance": state.instance}
-                    ),
-                )
+                with writing(self._root.uri(NAME)):
+                    write_deltalake(
+                        table,
+                        for_table(table, arrow_table(CONTROL_STATE, [*held, row][-KEPT:])),
+                        mode="overwrite",
+                        commit_properties=CommitProperties(
+                            max_commit_retries=0, custom_metadata={"ballast.instance": state.instance}
+                        ),
+                    )
             except CommitFailedError:
                 continue  # another writer was quicker: look again which is newer
             return True

@@ -25,6 +25,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, DeltaProtocolErr
 
 from controller.domain.errors import BallastError, IncompatibleTable
 from controller.ledger.delta_log import DeltaLog, LogGone, name_table
+from controller.ledger.store.room import NoRoom, writing
 from controller.process.paths import place_of_tables
 from schemas.arrow import arrow_schema
 from schemas.catalog import TABLES
@@ -103,7 +104,10 @@ class TableRoot:
                 continue
             added = ", ".join(f.name for f in lacking)
             try:
-                table.alter.add_columns(list(Schema.from_arrow(pa.schema(lacking)).fields))
+                with writing(self.uri(name)):
+                    table.alter.add_columns(list(Schema.from_arrow(pa.schema(lacking)).fields))
+            except NoRoom:
+                raise
             except (CommitFailedError, DeltaError) as error:
                 if _lacking(self.open(name), TABLES[name]):
                     raise BallastError(f"cannot add {added} to table {self.uri(name)}: {error}; start again") from error
@@ -208,7 +212,8 @@ def _set_properties(table: DeltaTable, record: Record) -> None:
     if not changed:
         return
     try:
-        table.alter.set_table_properties(changed)
+        with writing(table.table_uri):
+            table.alter.set_table_properties(changed)
     except CommitFailedError as error:
         log.info("properties %s of %s not set, another process is at it: %s", changed, record.name, error)
 
@@ -219,16 +224,19 @@ def _drop(feature: str) -> str:
 
 def _create(record: Record, uri: str, storage_options: Mapping[str, str]) -> bool:
     try:
-        DeltaTable.create(
-            uri,
-            arrow_schema(record, comments=True),
-            mode="error",
-            name=record.name,
-            description=record.comment,
-            configuration=delta_properties(record),
-            storage_options=dict(storage_options) or None,
-            commit_properties=CommitProperties(max_commit_retries=0),
-        )
+        with writing(uri):
+            DeltaTable.create(
+                uri,
+                arrow_schema(record, comments=True),
+                mode="error",
+                name=record.name,
+                description=record.comment,
+                configuration=delta_properties(record),
+                storage_options=dict(storage_options) or None,
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+    except NoRoom:
+        raise
     except (CommitFailedError, DeltaError) as error:
         if DeltaTable.is_deltatable(uri, dict(storage_options) or None):
             return False  # another process was quicker

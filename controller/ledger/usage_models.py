@@ -18,6 +18,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from controller.domain.errors import BallastError, IncompatibleTable
 from controller.ledger.files import read_range, retry_on_vacuum
+from controller.ledger.store.room import writing
 from controller.ledger.tables import TableRoot, as_root, for_table
 from controller.policy.usage.drivers import DRIVERS, Drivers, Evidence
 from controller.policy.usage.kept import Learned, describe_layout, hash_of, name_scalars
@@ -47,12 +48,13 @@ def write_model(root: TableRoot | str | Path, learned: Learned, hash_: str) -> N
     tables = as_root(root)
     try:
         handle = tables.handle(NAME)
-        write_deltalake(
-            handle,
-            for_table(handle, model_rows(learned, hash_)),
-            mode="overwrite",
-            commit_properties=CommitProperties(max_commit_retries=0, custom_metadata={"ballast.usage_hash": hash_}),
-        )
+        with writing(tables.uri(NAME)):
+            write_deltalake(
+                handle,
+                for_table(handle, model_rows(learned, hash_)),
+                mode="overwrite",
+                commit_properties=CommitProperties(max_commit_retries=0, custom_metadata={"ballast.usage_hash": hash_}),
+            )
     except (CommitFailedError, DeltaError, OSError):
         tables.forget(NAME)
         raise

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from controller.domain.decision import EXECUTED, FIRST_RULES
 from controller.domain.entries import Kind
 from controller.domain.reasons.words import describe_decision_row, describe_reason, describe_score
-from controller.operations.reading import Reader
+from controller.operations.reading import MissingTable, Reader
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
 JSON_COLUMNS = ("evidence_json", "before_json", "after_json")
@@ -42,8 +42,12 @@ class EvidenceView:
         return view
 
     def rounds(self) -> list[Row]:
-        """All rounds that count, newest first, without their inputs; `seq` is that of the journal entry."""
+        """All rounds that count, newest first, without their inputs; `seq` is that of the journal entry.
+
+        Raises MissingTable.
+        """
         if self._rounds is None:
+            self._reader.check_rounds_kept("rounds")
             columns = [name for name in ROUNDS.names if name != "inputs_json"]
             rows = self._reader.rows("rounds", "wall_ms", columns=columns).to_pylist()
             named = self._attempts() if rows else {}
@@ -56,8 +60,12 @@ class EvidenceView:
         return self._rounds
 
     def last_round(self) -> Row | None:
-        """The newest round of the strategy in charge."""
-        return next((row for row in self.rounds() if not row["challenger"]), None)
+        """The newest round of the strategy in charge. None also where the table is missing: what shows it beside other
+        things shows those."""
+        try:
+            return next((row for row in self.rounds() if not row["challenger"]), None)
+        except MissingTable:
+            return None
 
     def inputs(self, attempt_ids: Iterable[str], from_ms: int = 0, up_to_ms: int | None = None) -> dict[str, Row]:
         """The stored inputs of rounds, by attempt; only rounds with `from_ms` <= `wall_ms` <= `up_to_ms` are read."""
@@ -80,8 +88,9 @@ class EvidenceView:
         """Matching decisions that count, newest first, ordered by round or batch within a time; JSON is parsed.
 
         Only decisions with `from_ms` <= `at_ms` <= `up_to_ms` are read. Evidence makes up nearly all of the table, so
-        it is only read for the rows that are returned.
+        it is only read for the rows that are returned. Raises MissingTable.
         """
+        self._reader.check_rounds_kept("decisions")
         order = self._attempts()
         given = {"round_id": round_id, "bundle": bundle, "decision_id": decision_id}
         wanted = {column: value for column, value in given.items() if value is not None}

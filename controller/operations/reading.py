@@ -18,6 +18,7 @@ from controller.domain.errors import BallastError
 from controller.domain.state import METADATA, ClusterState
 from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.partial.outline import Outline, load_outline
+from controller.ledger.repair.missing import NEXT_STEP, lost_rounds_text
 from controller.ledger.snapshots import load_state
 from controller.process.paths import RUN
 from schemas.catalog import TABLES
@@ -26,6 +27,10 @@ from schemas.journal import JOURNAL
 
 class NoTables(BallastError):
     """Raised when there is no journal at the configured place of the tables."""
+
+
+class MissingTable(BallastError):
+    """Raised when a table is not there that must have rows, as the journal names them."""
 
 
 def no_tables(root: str, file: Path | None = None) -> NoTables:
@@ -128,6 +133,16 @@ class Reader:
             wanted = columns or record.names
             return pa.table({c: pa.array([], pa.null()) for c in wanted})
         return retry_on_vacuum(read)
+
+    def check_rounds_kept(self, name: str) -> None:
+        """Raise MissingTable if this table of evidence is not there, and the journal names rounds: that none has run
+        would be untrue."""
+        lost = "" if self.exists(name) else lost_rounds_text(name, self.outline().state)
+        if lost:
+            raise MissingTable(
+                f"table {name} {lost}: put a copy of the table in its place if there is one; {NEXT_STEP}, empty "
+                "(`ballast repair` says what else is missing)"
+            )
 
     def exists(self, name: str) -> bool:
         """Whether the table has been created."""

@@ -18,7 +18,7 @@ from controller.config.table_root import table_root
 from controller.domain.entries import Entry
 from controller.domain.errors import without_login
 from controller.domain.state import ClusterState
-from controller.ledger.conditional_put import check_conditional_put
+from controller.ledger.store.conditional_put import check_conditional_put
 from controller.process.clock import wall_ms
 from controller.service.arguments import Arguments
 from controller.service.kafka_identity import settle_kafka

@@ -27,6 +27,7 @@ from controller.ledger.cleanup import CleanupThread, ControlCleanup, Kept
 from controller.ledger.evidence import write_evidence, write_step_decisions
 from controller.ledger.journal_commit import Journal
 from controller.ledger.snapshots import load_state
+from controller.ledger.store.room import NoRoom
 from controller.ledger.tables import TableRoot, as_root
 from controller.process.clock import wall_ms
 from controller.service.control_quarantine import ControlQuarantine
@@ -85,13 +86,13 @@ class ControlTables:
         return load_state(self._tables)
 
     def commit(self, entries: Sequence[Entry]) -> None:
-        """Append the entries as one commit. Raises ForeignCommit, and OutcomeUnknown once `give_up` is set."""
+        """Append the entries as one commit. Raises ForeignCommit; OutcomeUnknown and NoRoom once `give_up` is set."""
         while True:
             try:
                 self._journal.commit(entries, self._instance, entries[0].batch)
                 self._metrics.commit_blocked.set(0)
                 return
-            except OutcomeUnknown as error:
+            except (OutcomeUnknown, NoRoom) as error:
                 log.error("blocked: %s", error)
                 self._metrics.commit_blocked.set(1)
                 self._metrics.commit_retries.inc()

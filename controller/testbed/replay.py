@@ -11,7 +11,7 @@ import json
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 from controller.agent.records import heartbeat
 from controller.backtest.recording.input import open_lines
+from controller.backtest.recording.stray import find_strays
 from controller.bus.producer import JsonProducer, to_json
 from controller.bus.topics import TopicNames
 from controller.config.settings import Settings
@@ -65,13 +66,13 @@ def read_recording(path: Path, on_refused: Callable[[BadRecord], object] = _rais
     `on_refused` gets an error for each line that cannot be replayed; such a line is left out. Raises BadRecord if none
     is left, or ConfigError if the file cannot be read.
     """
-    records: list[Recorded] = []
+    records: list[tuple[int, Recorded]] = []
     first: BadRecord | None = None
     try:
         with open_lines(path) as (lines, _):
             for number, line in enumerate(lines, 1):
                 try:
-                    records += _read_line(line, number) if line.strip() else ()
+                    records += [(number, each) for each in _read_line(line, number)] if line.strip() else ()
                 except BadRecord as error:
                     first = first or error
                     on_refused(error)
@@ -80,7 +81,19 @@ def read_recording(path: Path, on_refused: Callable[[BadRecord], object] = _rais
     if not records:
         why = f": {first.text}" if first is not None else ""
         raise BadRecord("recording", f"{path} has no reports{why}")
-    return sorted(records, key=lambda r: (r.at_ms, r.broker))
+    return sorted(_leave_out_strays(records, on_refused), key=lambda r: (r.at_ms, r.broker))
+
+
+def _leave_out_strays(
+    records: Sequence[tuple[int, Recorded]], on_refused: Callable[[BadRecord], object]
+) -> Iterator[Recorded]:
+    """The records without those of another time: a replay would wait for them, and decide each round between."""
+    strays = find_strays(recorded.at_ms for _, recorded in records)
+    for number, recorded in records:
+        if strays.holds(recorded.at_ms):
+            on_refused(strays.refusal(number, recorded.at_ms))
+        else:
+            yield recorded
 
 
 def _read_line(line: bytes, number: int) -> list[Recorded]:

@@ -25,6 +25,7 @@ from controller.domain.state import ClusterState
 from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
 from controller.ledger.journal_commit import Journal
+from controller.ledger.store.room import NoRoom
 from controller.ledger.tables import TableRoot
 from controller.process import failpoints
 from controller.service import loop as control_loop
@@ -439,15 +440,16 @@ def test_ticks_of_this_journal_and_of_older_versions_are_no_strays(world: World)
     assert counted == {"own": 2, "another": 0}
 
 
-def test_a_commit_whose_outcome_is_unknown_shows_until_it_is_known(
-    world: World, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("trouble", [OutcomeUnknown("the store does not answer"), NoRoom("the disk is full")])
+def test_a_commit_whose_outcome_is_unknown_or_without_room_shows_until_it_is_known(
+    world: World, monkeypatch: pytest.MonkeyPatch, trouble: Exception
 ) -> None:
     commit, shown = world.tables._journal.commit, []
 
     def lose_twice(entries: Sequence[Entry], instance: str, batch: int) -> None:
         shown.append(world.registry.get_sample_value("ballast_journal_blocked"))
         if len(shown) <= 2:
-            raise OutcomeUnknown("the store does not answer")
+            raise trouble
         commit(entries, instance, batch)
 
     monkeypatch.setattr(control_tables, "UNKNOWN_PAUSE_S", 0.0)

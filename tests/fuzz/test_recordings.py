@@ -38,7 +38,8 @@ PULSAR: dict[str, Any] = {
 }
 POLICIES = {"ts": 5.0, "policies": {fact["key"]: fact["value"] for fact in FACTS[4:7]}}
 GAP = {"ts": 5.0, "broker": "b:1", "gap": "timed_out", "detail": "x"}
-LINES = [PULSAR, GOOD, {**GOOD, "sent_ms": GOOD["sent_ms"] + 5_000, "sequence": 8}]
+AT_MS = round(1_000 * REAL[0]["ts"])  # of all lines: what is a day from the others does not count
+LINES = [PULSAR, {**GOOD, "sent_ms": AT_MS}, {**GOOD, "sent_ms": AT_MS + 5_000, "sequence": 8}]
 SESSION = Session("b:1", 1, "n", 1)
 
 
@@ -65,7 +66,8 @@ def line_of(raw: bytes) -> bytes:
 @given(st.lists(records(LINES), min_size=1, max_size=3), st.booleans())
 def test_each_line_of_a_file_is_read_or_quarantined(hostile: list[bytes], zipped: bool) -> None:
     honest = [json.dumps(line).encode() for line in LINES]
-    text = b"".join(line_of(raw) for pair in zip(hostile, honest, strict=False) for raw in pair)
+    pairs = [raw for pair in zip(hostile, honest, strict=False) for raw in pair]
+    text = b"".join(map(line_of, [*pairs, *(honest[0] for _ in hostile)]))  # most of the file is honest
     with tempfile.TemporaryDirectory() as folder:
         path, quarantine = Path(folder, "r.jsonl.gz" if zipped else "r.jsonl"), Path(folder, "q.jsonl")
         path.write_bytes(gzip.compress(text) if zipped else text)
@@ -80,6 +82,7 @@ def test_each_line_of_a_file_is_read_or_quarantined(hostile: list[bytes], zipped
     for row in rows:
         check_error(row["text"])
         assert row["line"] % 2, "the honest ones are at even lines"
+        assert row["line"] < len(pairs), "and at the end"
     assert len(replayed) + len(refused) + untold == full
     for one in replayed:
         to_json(to_load_report(one, SESSION, 1, Overrides()))

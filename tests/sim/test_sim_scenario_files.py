@@ -93,7 +93,7 @@ def test_another_strategy_takes_the_place_of_the_files() -> None:
         ("shape", "shape nothing: one of diurnal"),
         ("shape spike by=topic\neval duration=3m", "by='topic' is neither bundle nor tenant"),
         ("reports every=7s", "reports every 7000 ms: a divisor of 60000 ms"),
-        ("reports loss=1", "loss=1.0 lies in 0..1"),
+        ("reports loss=1", "noise=0 loss=1: give noise >= 0 and 0 <= loss < 1"),
         ("costs cpu=3", "unknown argument 'cpu' of costs"),
         ("set tolerence=0.1", "tolerence is no setting of a policy"),
         ("set enabled=false", "enabled is in shed and split: write one of them before a dot"),

@@ -10,6 +10,7 @@ import gzip
 import json
 import re
 import zlib
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from typing import IO, Any
 
 from controller.backtest.recording.lines import Figures, LineReader
 from controller.backtest.recording.recording import Recorder, Recording
+from controller.backtest.recording.stray import Strays, find_strays
 from controller.backtest.recording.tables import add_panes, first_hour, pane_ends
 from controller.domain.errors import BadRecord, ConfigError
 from controller.ledger.tables import TableRoot
@@ -78,21 +80,41 @@ def read_input(
 def _read_lines(
     path: Path, step_ms: int | None, overrides: Overrides, quarantine: Path, on_progress: OnProgress
 ) -> Input:
-    refused: Counter[str] = Counter()
-    reader = LineReader(overrides)
-    lines = _good_lines(path, reader, quarantine, refused, on_progress)
-    first = _read_sample(lines)
-    if not first:
-        why = ", ".join(f"{rule}: {count}" for rule, count in sorted(refused.items()))
-        detail = f"({why}); see {quarantine}" if why else "(it is empty)"
-        raise ConfigError(f"{path} has no load report that can be used {detail}")
-    step_ms = step_ms or usual_step_ms((figures.broker, figures.order[0]) for figures in first)
-    recorder = Recorder(step_ms)
-    count = 0
-    for figures in chain(first, lines):
-        recorder.add_figures(*figures)
-        count += 1
-    return Input(recorder.finish(), step_ms, count, refused, reader.policies)
+    reader, times = LineReader(overrides), _Times()
+    with _Quarantine(quarantine) as bad:
+        lines = _good_lines(path, reader, bad, times, on_progress)
+        first = _read_sample(lines)
+        if not first:
+            why = ", ".join(f"{rule}: {count}" for rule, count in sorted(bad.refused.items()))
+            detail = f"({why}); see {quarantine}" if why else "(it is empty)"
+            raise ConfigError(f"{path} has no load report that can be used {detail}")
+        step_ms = step_ms or _step_of(first)
+        recorder = Recorder(step_ms)
+        for figures in chain(first, lines):
+            recorder.add_figures(*figures)
+        strays = find_strays(times.at_ms)
+        if strays.parts:
+            recorder.drop(strays.holds)
+            _refuse_strays(path, strays, times, bad)
+    reports = sum(not strays.holds(at_ms) for at_ms in times.at_ms)
+    return Input(recorder.finish(), step_ms, reports, bad.refused, reader.policies)
+
+
+def _step_of(reports: list[Figures]) -> int:
+    """The usual step, of which a report of another time tells nothing."""
+    strays = find_strays(figures.order[0] for figures in reports)
+    return usual_step_ms((f.broker, f.order[0]) for f in reports if not strays.holds(f.order[0]))
+
+
+def _refuse_strays(path: Path, strays: Strays, times: _Times, bad: _Quarantine) -> None:
+    """Quarantine the reports of these times. Their lines are read again; of a pipe they are gone."""
+    stray = {number: at_ms for number, at_ms in zip(times.numbers, times.at_ms, strict=True) if strays.holds(at_ms)}
+    raw: dict[int, bytes] = {}
+    if path.is_file():
+        with open_lines(path) as (file, _):
+            raw = {number: line for number, line in enumerate(file, start=1) if number in stray}
+    for number, at_ms in stray.items():
+        bad.add(number, strays.refusal(number, at_ms), raw.get(number, b""))
 
 
 def _read_sample(lines: Iterator[Figures]) -> list[Figures]:
@@ -122,20 +144,31 @@ def usual_step_ms(reports: Iterable[tuple[str, int]]) -> int:
     return next((step for step in ROUND_MS if step >= 0.9 * usual), ROUND_MS[-1])
 
 
+class _Times:
+    """The time and the number of each line that holds a report: a few bytes, however large the file is."""
+
+    def __init__(self) -> None:
+        self.at_ms, self.numbers = array("q"), array("q")
+
+    def add(self, at_ms: int, number: int) -> None:
+        self.at_ms.append(at_ms)
+        self.numbers.append(number)
+
+
 def _good_lines(
-    path: Path, reader: LineReader, quarantine: Path, refused: Counter[str], on_progress: OnProgress
+    path: Path, reader: LineReader, bad: _Quarantine, times: _Times, on_progress: OnProgress
 ) -> Iterator[Figures]:
     size = max(path.stat().st_size, 1)
-    with open_lines(path) as (file, position), _Quarantine(quarantine) as bad:
+    with open_lines(path) as (file, position):
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
             try:
                 figures = reader.read(line, number)
                 if figures is not None:
+                    times.add(figures.order[0], number)
                     yield figures
             except BadRecord as error:
-                refused[error.rule_id] += 1
                 bad.add(number, error, line)
             if number % 256 == 0:
                 on_progress(min(position() / size, 1.0))
@@ -159,9 +192,10 @@ def open_lines(path: Path) -> Iterator[tuple[IO[bytes], Callable[[], int]]]:
 
 
 class _Quarantine:
-    """Writes refused lines to a file, which is created with the first of them."""
+    """Counts refused lines by rule, and writes them to a file, which is created with the first of them."""
 
     def __init__(self, path: Path) -> None:
+        self.refused: Counter[str] = Counter()
         self._path = path
         self._file: IO[str] | None = None
 
@@ -173,6 +207,7 @@ class _Quarantine:
             self._file.close()
 
     def add(self, number: int, error: BadRecord, line: bytes) -> None:
+        self.refused[error.rule_id] += 1
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self._path.open("w", encoding="utf-8")

@@ -8,7 +8,7 @@ same reports in any order give the same arrays and the same digest.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -108,12 +108,19 @@ class Recorder:
             rows.reshape(len(numbers), len(BUNDLE_FIELDS)),
         )
 
+    def drop(self, is_stray: Callable[[int], bool]) -> None:
+        """Forget the reports of these times (ms since the epoch), and bundles that no other report names."""
+        self._reported = {key: one for key, one in self._reported.items() if not is_stray(one.order[0])}
+        named = {number for one in self._reported.values() for number in one.bundles.tolist()}
+        # The numbers stay as they are: `finish` sorts the names, and those of dropped bundles are in no report.
+        self._bundles = {name: number for name, number in self._bundles.items() if number in named}
+
     def finish(self) -> Recording:
         """The recording of all reports. Raises BadRecord without any."""
         if not self._reported:
             raise BadRecord("recording", "no reports: nothing to run strategies on")
         names = sorted(self._bundles)
-        place = np.empty(len(names), np.int64)
+        place = np.empty(1 + max(self._bundles.values(), default=-1), np.int64)
         place[[self._bundles[name] for name in names]] = np.arange(len(names))
         brokers = tuple(sorted({broker for _, broker in self._reported}))
         steps = sorted({step for step, _ in self._reported})

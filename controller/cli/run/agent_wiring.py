@@ -9,20 +9,22 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import structlog
+from kafka.errors import KafkaError
 
 from controller.agent.connections import AgentConnections
 from controller.agent.options import AgentOptions
 from controller.brokers.host_load import GBIT_BYTES
-from controller.bus.cluster import KafkaUnavailable, check_answers
-from controller.bus.consumer import TopicReader
+from controller.bus.cluster import KafkaUnavailable, check_answers, topic_ids
+from controller.bus.consumer import TopicReader, describe_absent
 from controller.bus.producer import JsonProducer
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
+from controller.domain.errors import describe_error
 from controller.ledger.follower import Follower
 
 log = structlog.get_logger(__name__)
 
-TRY_AGAIN_S, SAY_AGAIN_S = 1.0, 30.0  # while Kafka does not answer
+TRY_AGAIN_S, SAY_AGAIN_S = 1.0, 30.0  # while Kafka does not answer, or has no topics yet
 URGENT_BLOCK_MS = 200  # a Kafka that accepts nothing never blocks the event loop for longer
 
 
@@ -52,8 +54,9 @@ def options_of(settings: Settings) -> AgentOptions:
 
 @asynccontextmanager
 async def agent_connections(settings: Settings, broker: str, lease_ms: int) -> AsyncIterator[AgentConnections]:
-    """Kafka, once it answers, and the journal's table; the producers are closed at the end."""
+    """Kafka, once it answers and has the topics, and the journal's table; the producers are closed at the end."""
     await wait_for_kafka(settings)
+    await wait_for_topics(settings, broker)
     urgent = await open_producer(settings, broker, lease_ms, "urgent")
     bulk = await open_producer(settings, broker, lease_ms, "bulk")
     try:
@@ -89,16 +92,45 @@ async def open_producer(settings: Settings, broker: str, lease_ms: int, part: st
 async def wait_for_kafka(settings: Settings) -> None:
     """Wait until a Kafka that accepts these settings answers; log at once, then every half minute."""
     kafka = settings.kafka
+
+    def ask() -> str:
+        try:
+            check_answers(kafka.bootstrap_servers, kafka.client)
+        except KafkaUnavailable as error:
+            return str(error)
+        return ""
+
+    await _wait_until_nothing_is_amiss(ask, "waiting for Kafka")
+
+
+async def wait_for_topics(settings: Settings, broker: str) -> None:
+    """Wait until the topics exist that this agent reads and writes; log at once, then every half minute.
+
+    A controller that starts beside the agent creates them. To fail instead would make the order of starts matter.
+    """
+    kafka, names = settings.kafka, settings.kafka.topics
+    needed = list(dict.fromkeys([names.journal_feed, *names.all_broker_events, *names.of_broker(broker)]))
+
+    def ask() -> str:
+        try:
+            there = topic_ids(kafka.bootstrap_servers, needed, kafka.client)
+        except (KafkaUnavailable, KafkaError) as error:  # it answered a moment ago
+            return describe_error(error)
+        absent = [name for name in needed if name not in there]
+        return describe_absent(absent, kafka.bootstrap_servers) if absent else ""
+
+    await _wait_until_nothing_is_amiss(ask, "waiting for the topics")
+
+
+async def _wait_until_nothing_is_amiss(ask: Callable[[], str], what: str) -> None:
+    """Ask, in a thread, until the answer is empty."""
     loop = asyncio.get_running_loop()
     say_at = loop.time()
-    while True:
-        try:
-            return await loop.run_in_executor(None, check_answers, kafka.bootstrap_servers, kafka.client)
-        except KafkaUnavailable as error:
-            if loop.time() >= say_at:
-                log.warning("waiting for Kafka", reason=str(error))
-                say_at = loop.time() + SAY_AGAIN_S
-            await asyncio.sleep(TRY_AGAIN_S)
+    while amiss := await loop.run_in_executor(None, ask):
+        if loop.time() >= say_at:
+            log.warning(what, reason=amiss)
+            say_at = loop.time() + SAY_AGAIN_S
+        await asyncio.sleep(TRY_AGAIN_S)
 
 
 def reader_maker(settings: Settings, broker: str) -> Callable[..., TopicReader]:

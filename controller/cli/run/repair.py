@@ -1,6 +1,6 @@
 """`ballast repair`: says what is damaged in the tables and how it would be mended; `--execute` does it.
 
-Exit code 0 if nothing is damaged, or everything was mended; 1 otherwise.
+Exit code 0 if nothing is damaged or lost, or everything was mended; 1 otherwise.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from controller.domain.errors import ConfigError, describe_error, without_login
 from controller.domain.state_codec import encode
 from controller.ledger.repair.execute import carry_out
 from controller.ledger.repair.heard import NOTHING, Heard
+from controller.ledger.repair.missing import BEFORE_IT, NEXT_STEP
 from controller.ledger.repair.plan import Plan, make_plan
 from controller.ledger.tables import TableRoot
 from controller.operations.reading import no_tables
@@ -61,7 +62,7 @@ def repair(
     if execute and plan.steps and (not plan.impossible or new_journal):
         copies = carry_out(plan, root, now_ms)
     _show(plan, root, copies, silence, as_json)
-    if plan.damage and copies is None:
+    if (plan.damage and copies is None) or any(each.lost for each in plan.missing):
         raise typer.Exit(PROBLEM)
 
 
@@ -106,10 +107,18 @@ def _show(plan: Plan, root: TableRoot, copies: str | None, silence: str, as_json
         emit_json(_document(plan, root, copies, silence))
         return
     if not plan.damage:
-        emit_text("no table is damaged")
+        emit_text(
+            "no table is damaged" if not plan.missing else "no file of a table is damaged, but tables are missing"
+        )
     else:
         emit_text("damaged")
-        emit_facts((f"  {each.table}", f"{each.file} {each.what}") for each in plan.damage)
+    if plan.damage or plan.missing:
+        emit_facts(
+            [
+                *((f"  {each.table}", f"{each.file} {each.what}") for each in plan.damage),
+                *((f"  {each.table}", each.what) for each in plan.missing),
+            ]
+        )
     if plan.steps:
         emit_text("\nsteps")
         emit_facts(
@@ -123,6 +132,9 @@ def _show(plan: Plan, root: TableRoot, copies: str | None, silence: str, as_json
 def _outcome(plan: Plan, copies: str | None, silence: str) -> Sequence[str]:
     """What was done, or is to be done next, and what to know of it."""
     said = [*plan.notes, *([silence] if silence else [])]
+    if plan.missing:
+        lost = any(each.lost for each in plan.missing)
+        said.append(f"{NEXT_STEP}{f'; {BEFORE_IT}' if lost else ''}")
     if silence and plan.impossible:
         said.append("ask again when Kafka answers, before anything else: the feed may have what is missing")
     if plan.state is not None:
@@ -143,6 +155,7 @@ def _document(plan: Plan, root: TableRoot, copies: str | None, silence: str) -> 
     return {
         "tables": without_login(root.root),
         "damage": [{"table": each.table, "file": each.file, "what": each.what} for each in plan.damage],
+        "missing": [{"table": each.table, "what": each.what, "lost": each.lost} for each in plan.missing],
         "steps": [{"table": step.table, "what": step.what, "loses": step.loses} for step in plan.steps],
         "impossible": plan.impossible or None,
         "notes": [*plan.notes, *([silence] if silence else [])],

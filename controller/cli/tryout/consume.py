@@ -44,8 +44,8 @@ Kind = Annotated[SubscriptionType, typer.Option("--type", help="How consumers of
 Most = Annotated[int | None, typer.Option("--max", help="End after so many messages.", min=1, show_default=False)]
 Idle = Annotated[
     float | None,
-    typer.Option("--idle", help="End after so long without a message.", parser=duration, metavar="TIME",
-                 show_default=False),
+    typer.Option("--idle", help="End after so long without a message while connected.", parser=duration,
+                 metavar="TIME", show_default=False),
 ]  # fmt: skip
 Latest = Annotated[bool, typer.Option("--latest", help="A new subscription begins with the next message.")]
 
@@ -111,7 +111,7 @@ async def _print_messages(
     """Returns the number of partitions."""
     name, stopping = unique_name("consume"), Stopping()
     async with opened(
-        settings, asked, topic, wait_s,
+        settings, asked, topic, wait_s, stopping,
         lambda part, lookup, links: Consumer(
             part, subscription, name, lookup, links, kind=kind, latest=latest, on_delivered=printer.on_delivered
         ),
@@ -120,7 +120,8 @@ async def _print_messages(
         printed, heard_s = 0, loop.time()
         while not (stopping.event.is_set() or printer.done):
             await asyncio.sleep(LOOK_EVERY_S)
-            if printer.printed != printed:
+            # without a connection nothing can come, however much is there: that is no idleness
+            if printer.printed != printed or not all(consumer.address for consumer in consumers):
                 printed, heard_s = printer.printed, loop.time()
             if idle_s is not None and loop.time() - heard_s > idle_s:
                 break

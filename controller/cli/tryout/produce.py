@@ -71,7 +71,10 @@ async def _send_lines(
     settings: Settings, asked: Asked, topic: str, separator: str | None, wait_s: float
 ) -> dict[str, Any]:
     name, stopping = unique_name("produce"), Stopping()
-    opening = opened(settings, asked, topic, wait_s, lambda part, lookup, links: Producer(part, name, lookup, links))
+    opening = opened(
+        settings, asked, topic, wait_s, stopping,
+        lambda part, lookup, links: Producer(part, name, lookup, links),
+    )  # fmt: skip
     async with opening as producers:
         lines = _read_lines(sys.stdin.fileno())
         in_turn = itertools.cycle(producers)

@@ -10,7 +10,7 @@ import asyncio
 import signal
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -71,11 +71,12 @@ def whom_to_ask(settings: Settings, given: list[str] | None) -> Asked:
 
 @asynccontextmanager
 async def opened(
-    settings: Settings, asked: Asked, topic: str, wait_s: float, make: Callable[[str, Lookup, Links], E]
-) -> AsyncIterator[list[E]]:
+    settings: Settings, asked: Asked, topic: str, wait_s: float, stopping: Stopping,
+    make: Callable[[str, Lookup, Links], E],
+) -> AsyncIterator[list[E]]:  # fmt: skip
     """What `make` makes for the topic or each of its partitions, open at the owners; closed at the end.
 
-    Raises NotServed unless all are.
+    Raises NotServed unless all are, in time and before the client is to stop.
     """
     lookup, links = Lookup(asked.urls, access=http_access(settings)), Links()
     endpoints: list[E] = []
@@ -86,20 +87,37 @@ async def opened(
         await asyncio.gather(*(endpoint.start() for endpoint in endpoints))
 
     try:
-        try:
-            await asyncio.wait_for(open_all(), wait_s)
-        except asyncio.TimeoutError:
+        waited_s = await _wait_for(open_all(), wait_s, stopping.event)
+        if waited_s is not None:
+            stopping.raise_failure()
             name = next((endpoint.topic for endpoint in endpoints if not endpoint.address), topic)
-            raise NotServed(
-                f"{name} is served by nobody after {wait_s:g} s: `ballast topic lookup {name}` tells why"
-            ) from None
-        except Refused as error:
-            raise NotServed(str(error)) from None
+            why = lookup.trouble or f"`ballast topic lookup {name}` tells why"
+            after = "when told to end, " if stopping.event.is_set() else ""
+            raise NotServed(f"{name} is served by nobody {after}after {waited_s:.3g} s: {why}")
         yield endpoints
     finally:
         await asyncio.gather(*(endpoint.stop() for endpoint in endpoints))
         links.close()
         await lookup.close()
+
+
+async def _wait_for(opening: Coroutine[Any, Any, None], wait_s: float, stop: asyncio.Event) -> float | None:
+    """None once it is done; else how long it was waited for. Raises NotServed where a broker refuses for good."""
+    loop = asyncio.get_running_loop()
+    began_s, tasks = loop.time(), [asyncio.ensure_future(opening), asyncio.ensure_future(stop.wait())]
+    await asyncio.wait(tasks, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+    opened, _ = tasks
+    done = opened.done()
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    if not done:
+        return loop.time() - began_s
+    try:
+        opened.result()
+    except Refused as error:
+        raise NotServed(str(error)) from None
+    return None
 
 
 def messages_text(number: int, done: str, topic: str, partitions: int) -> str:

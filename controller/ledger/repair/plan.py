@@ -11,12 +11,15 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from controller.domain.state import ClusterState
+from controller.ledger.damage import DamagedTable
 from controller.ledger.repair.base import Base, read_bases
 from controller.ledger.repair.data_files import seqs_of
 from controller.ledger.repair.examine import Damage, Examined, examine_table
 from controller.ledger.repair.heard import NOTHING as NOTHING_HEARD
 from controller.ledger.repair.heard import Heard
-from controller.ledger.repair.journal_plan import plan_journal
+from controller.ledger.repair.journal_plan import JournalPlan, plan_journal
+from controller.ledger.repair.missing import Missing, find_missing
+from controller.ledger.repair.remade import FOLDS, REMADE
 from controller.ledger.repair.steps import (
     NOTHING,
     CopyTable,
@@ -27,22 +30,20 @@ from controller.ledger.repair.steps import (
     Step,
     WriteSnapshots,
 )
+from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
 from schemas.catalog import TABLES
-from schemas.control_tables import BROKERS, CONTROL_STATE, OVERRIDES, OWNERSHIP
+from schemas.control_tables import CONTROL_STATE
 from schemas.journal import JOURNAL
 from schemas.record import TableOptions
-from schemas.usage_table import USAGE_MODEL
 
-FOLDS = (OWNERSHIP.name, BROKERS.name, OVERRIDES.name)
-REMADE = dict.fromkeys(FOLDS, "the controller writes it again from the journal")
-REMADE |= {USAGE_MODEL.name: "rounds learn it again"}
 OF_THE_JOURNAL = (JOURNAL.name, CONTROL_STATE.name, *FOLDS)  # a new journal begins without any of them
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`damage`: all that is damaged. `steps`: in order. `notes`: for people.
+    """`damage`: all that is damaged. `missing`: tables that no step can bring back. `steps`: in order. `notes`: for
+    people.
 
     `impossible`: why the journal cannot be mended, empty if it can; then only a new journal helps, and the steps leave
     the old one alone unless that was asked for (`new_journal`). `state`: what the journal tells afterwards; None if it
@@ -55,6 +56,7 @@ class Plan:
     new_journal: bool = False
     state: ClusterState | None = None
     notes: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
 
 
 def make_plan(
@@ -94,7 +96,17 @@ def make_plan(
         bool(impossible and new_journal),
         journal.state if journal else None,
         journal.notes if journal else (),
+        () if impossible else _find_missing(root, journal, only),
     )
+
+
+def _find_missing(root: TableRoot, journal: JournalPlan | None, only: Collection[str]) -> tuple[Missing, ...]:
+    """The missing tables, by what the journal tells, or will tell once it is mended."""
+    try:
+        state = journal.state if journal is not None and journal.state is not None else load_state(root)
+    except DamagedTable:
+        return ()  # of a journal that was not looked at
+    return tuple(find_missing(root, state, only))
 
 
 def _is_read_whole(name: str, only: Collection[str]) -> bool:

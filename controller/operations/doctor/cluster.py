@@ -17,7 +17,7 @@ from controller.operations.doctor.finding import Finding, Page, fine, note, seve
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.overview import BAD_PER_HOUR, ROUNDS_MISSED
 from controller.operations.quarantine import count_rules, quarantined
-from controller.operations.reading import Reader
+from controller.operations.reading import MissingTable, Reader
 from controller.operations.text import count_text, duration_text, few_text
 
 HOUR_MS = 3_600_000
@@ -86,10 +86,15 @@ def check_loads(reader: Reader, state: ClusterState, settings: Settings, now_ms:
 
 def check_rounds(view: EvidenceView, state: ClusterState, settings: Settings, now_ms: int) -> Iterator[Finding]:
     """Whether rounds run."""
-    last = view.last_round()
+    try:
+        last = next((row for row in view.rounds() if not row["challenger"]), None)
+    except MissingTable as error:
+        text, _, remedy = str(error).partition(": ")
+        yield severe("rounds", text, remedy, Page.DAMAGED)
+        return
     interval_ms = 1_000 * settings.rounds.round_interval_s
     if last is None:
-        yield note("rounds", "no round has run yet")
+        yield note("rounds", _no_rounds_text(state))
         return
     age_ms = now_ms - last["wall_ms"]
     text = f"the last round, {last['round_id']}, ran {duration_text(age_ms)} ago"
@@ -99,6 +104,15 @@ def check_rounds(view: EvidenceView, state: ClusterState, settings: Settings, no
         late = f"{text}, where one is due every {duration_text(interval_ms)}"
         remedy = "see /healthz of the job, and the lines of process=rounds in its log"
         yield warning("rounds", late, remedy, Page.NO_ROUNDS)
+
+
+def _no_rounds_text(state: ClusterState) -> str:
+    if not state.round_seq:
+        return "no round has run yet"
+    return (
+        f"none is kept, though the journal names rounds, the newest in entry {state.round_seq}: evidence older than "
+        "its retention is removed"
+    )
 
 
 def check_versions(reader: Reader, state: ClusterState) -> Iterator[Finding]:

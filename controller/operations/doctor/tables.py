@@ -40,7 +40,10 @@ def check_tables(root: TableRoot) -> Iterator[Finding]:
             text = f"table {name} cannot be read: {describe_error(error)}"
             yield severe("tables", text, "check the store and its permissions", Page.SLOW_STORE)
     if missing:
-        remedy = "the next start of `ballast run` creates them, and the controller writes its own anew from the journal"
+        remedy = (
+            "the next start of `ballast run` creates them, and the controller writes ownership, brokers and overrides "
+            "anew from the journal; `ballast repair` says what is lost with the others"
+        )
         yield warning("tables", f"there is no table {', '.join(missing)}", remedy, Page.PROJECTIONS)
     if opened:
         yield from _check_commits(root, opened)

@@ -37,7 +37,7 @@ class ReportSpec:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.loss < 1.0 or self.noise < 0.0:
-            raise ConfigError(f"noise={self.noise} must not be negative and loss={self.loss} lies in 0..1")
+            raise ConfigError(f"noise={self.noise:g} loss={self.loss:g}: give noise >= 0 and 0 <= loss < 1")
         if self.every_ms < 1_000 or WINDOW_MS % self.every_ms:
             raise ConfigError(f"reports every {self.every_ms} ms: a divisor of {WINDOW_MS} ms, at least 1,000")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from controller.domain.ids import partition_names, topic_hash
-from tests.unit.brokers.reference_cluster import HIGH, LOW, WHOLE, Cluster, cluster, topic
+from tests.unit.brokers.reference_cluster import HIGH, LOW, WHOLE, Cluster, cluster, topic, until
 
 TOPIC = topic(1)
 
@@ -134,6 +134,51 @@ def test_a_producer_follows_its_bundle_and_a_signal_ends_both(tmp_path: Path) ->
             told = await end(sending)
             assert (told.code, json.loads(told.out)["acked"]) == (0, 3)
             assert (await end(reading)).code == 0
+
+    asyncio.run(scenario())
+
+
+def test_time_without_a_connection_is_no_idle_time(tmp_path: Path) -> None:
+    """Once a consumer ended in good order while its broker was dead, with most of the messages unread."""
+
+    async def scenario() -> None:
+        async with cluster(tmp_path / "store") as here:
+            await here.give(WHOLE, "a")
+            await end(await start(here, "produce", TOPIC), b"one\n")
+            reading = await start(here, "consume", TOPIC, "--idle", "2s", stdin=asyncio.subprocess.DEVNULL)
+            assert reading.stdout is not None
+            assert await asyncio.wait_for(reading.stdout.readline(), 60) == b"one\n"
+            here.directory.take(WHOLE)
+            await here.brokers["a"].stop()
+            await asyncio.sleep(4)
+            assert reading.returncode is None, "twice its idle time without a broker"
+            await here.give(WHOLE, "b")
+            await end(await start(here, "produce", TOPIC), b"two\n")
+            told = await end(reading)
+            assert (told.code, told.out) == (0, "two\n")
+
+    asyncio.run(scenario())
+
+
+def test_who_is_served_by_nobody_is_told_why(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with cluster(tmp_path / "store") as here:
+            here.directory.says = "namespace t/ns does not exist (journal seq 3); create it first"
+            missing = await end(await start(here, "produce", TOPIC, "--wait", "1"), b"x\n")
+            assert (missing.code, missing.err) == (1, f"ballast: {TOPIC} is served by nobody after 1 s: "
+                                                   f"{here.directory.says}\n")  # fmt: skip
+            ended = await start(here, "produce", TOPIC, "--wait", "60")
+            await until(lambda: here.directory.lookups > 20)
+            ended.terminate()
+            told = await end(ended)
+            assert told.code == 1
+            assert f"{TOPIC} is served by nobody when told to end, after " in told.err
+            assert f" after 60 s: {here.directory.says}" not in told.err
+            here.lookup._urls = ["http://127.0.0.1:9"]
+            dead = await end(await start(here, "produce", TOPIC, "--wait", "1"), b"x\n")
+            assert dead.err.startswith(
+                f"ballast: {TOPIC} is served by nobody after 1 s: http://127.0.0.1:9 does not answer lookups ("
+            )
 
     asyncio.run(scenario())
 

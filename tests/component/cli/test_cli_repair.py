@@ -128,3 +128,50 @@ def test_doctor_finds_it(call: Call, folder: Path, name: str) -> None:
     found = [f for f in json.loads(out)["findings"] if f["page"] == Page.DAMAGED.value]
     assert any(f"_delta_log/{file.name} is empty" in f["text"] for f in found)
     assert all("`ballast repair`" in f["remedy"] for f in found)
+
+
+def test_missing_tables_are_told_with_what_is_lost_and_what_comes_again(call: Call, folder: Path) -> None:
+    for name in ("ownership", "rounds"):
+        shutil.rmtree(folder / name)
+    for line in ("repair --offline", "repair --offline --table rounds --table ownership"):
+        code, out, err = call(line)
+        assert (code, err) == (1, ""), line
+        assert out.startswith("no file of a table is damaged, but tables are missing\n")
+        assert "ownership  is missing: the controller writes it again from the journal" in out
+        assert "is missing, though the journal names rounds, the newest " in out
+        assert "the next start of `ballast run` creates missing tables; if there is a copy of the lost tables" in out
+    document = json.loads(call("repair --offline --json")[1])
+    assert {each["table"]: each["lost"] for each in document["missing"]} == {"ownership": False, "rounds": True}
+
+
+def test_missing_tables_that_are_made_again_are_no_problem(call: Call, folder: Path) -> None:
+    shutil.rmtree(folder / "brokers")
+    code, out, _ = call("repair --offline")
+    assert (code, "is missing: the controller writes it again from the journal" in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [("rounds", "rounds"), ("rounds", "replay --all"), ("rounds", "rounds --json"), ("decisions", "decisions")],
+)
+def test_rounds_whose_table_is_missing_are_no_rounds_that_never_ran(
+    call: Call, folder: Path, name: str, line: str
+) -> None:
+    shutil.rmtree(folder / name)
+    code, out, err = call(line)
+    assert (code, out) == (1, "")
+    assert f"table {name} is missing, though the journal names rounds, the newest " in err
+    assert "put a copy of the table in its place if there is one; the next start of `ballast run` creates" in err
+    assert err.count("\n") == 1
+
+
+def test_other_commands_go_on_without_the_rounds(call: Call, folder: Path) -> None:
+    shutil.rmtree(folder / "rounds")
+    assert call("brokers")[0] == 0
+    assert call("status --offline")[0] in (0, 1)
+    found = {
+        f["check"]: f for f in json.loads(call("doctor --offline --json")[1])["findings"] if f["check"] == "rounds"
+    }
+    assert found["rounds"]["severity"] == "severe"
+    assert "though the journal names rounds" in found["rounds"]["text"]
+    assert found["rounds"]["remedy"].startswith("put a copy of the table in its place")

@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ConfigError, ForeignCommit
-from controller.ledger.conditional_put import PROBE, check_conditional_put
 from controller.ledger.journal_commit import Journal
+from controller.ledger.store.conditional_put import PROBE, check_conditional_put
 from controller.ledger.tables import TableRoot
 from tests.component.object_store.conftest import Store
 from tests.component.object_store.server import BUCKET

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,6 +21,8 @@ from controller.bus.topics import (
     live_topics,
     replay_topics,
 )
+from controller.cli.run import agent_wiring
+from controller.config.load import load_settings
 from controller.domain.errors import ConfigError
 from controller.testbed.kafka import EmbeddedKafka
 from tests.e2e.waiting import wait_until
@@ -165,6 +168,26 @@ def test_contact_is_renewed_on_quiet_topics(kafka: EmbeddedKafka, topics: TopicN
 def test_a_topic_that_does_not_exist_is_refused(kafka: EmbeddedKafka) -> None:
     with pytest.raises(ConfigError, match=r"topic nowhere does not exist"):
         TopicReader(kafka.bootstrap, ["nowhere"], lambda batch: None).start()
+
+
+def test_an_agent_waits_until_the_controller_has_created_the_topics(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    set_to = [f"kafka.bootstrap_servers={kafka.bootstrap}", "kafka.topic_prefix=late."]
+    settings = load_settings(None, "local", set_to, env={})
+    specs = live_topics(settings.kafka.topics)
+
+    def create(text: str, **more: object) -> None:
+        said.append(f"{text}: {more['reason']}")
+        ensure_topics(kafka.bootstrap, specs)
+
+    monkeypatch.setattr(agent_wiring.log, "warning", create)
+    asyncio.run(agent_wiring.wait_for_topics(settings, "b1"))
+    assert [line.split(" does not exist", 1)[0] for line in said] == [
+        "waiting for the topics: topic late.broker-events, late.heartbeats, late.journal-feed, late.load-reports"
+    ]
+    delete_topics(kafka.bootstrap, [spec.name for spec in specs])
 
 
 def test_values_that_are_no_json_are_refused_and_bytes_go_as_they_are(kafka: EmbeddedKafka, topics: TopicNames) -> None:

@@ -20,7 +20,7 @@ from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.ledger.append import append_rows
 from controller.ledger.tables import TableRoot
 from controller.loads.recorded import Overrides
-from tests.sim.backtest.backtest_recordings import STEP_MS, A, B, D, report
+from tests.sim.backtest.backtest_recordings import STEP_MS, A, B, C, D, report
 
 REAL = Path(__file__).parents[2] / "data" / "real" / "pulsar_load_reports.jsonl"
 CPU, RATE, MIB = RESOURCES.index("cpu"), BUNDLE_FIELDS.index("msg_rate_in"), 1024 * 1024
@@ -136,6 +136,23 @@ def test_a_bad_line_is_quarantined_and_the_others_count(
     assert found.recording.digest() == read_input(
         str(lines_in(tmp_path / "g.jsonl", good())), None, Overrides(), tmp_path / "none"
     ).recording.digest()  # fmt: skip
+
+
+@pytest.mark.parametrize("sent_ms", [1_000, 0, 4_102_444_800_000])
+def test_a_report_of_another_time_is_refused_with_its_line_and_does_not_count(tmp_path: Path, sent_ms: int) -> None:
+    year_ms = 31_536_000_000
+    kept = [{**each, "sent_ms": each["sent_ms"] + 56 * year_ms} for each in good()]
+    stray = {**report("b3", 2, {C: 30.0}), "sent_ms": sent_ms}
+    path = lines_in(tmp_path / "r.jsonl", [*kept[:4], "{", stray, *kept[4:]])
+    found = read_input(str(path), None, Overrides(), tmp_path / "q.jsonl")
+    assert found.reports == 8
+    assert found.refused == {"not_json": 1, "stray_time": 1}
+    row = json.loads((tmp_path / "q.jsonl").read_text().splitlines()[-1])
+    assert (row["line"], row["rule"], row["raw"]) == (6, "stray_time", json.dumps(stray))
+    assert f"({sent_ms} ms)" in row["text"]
+    clean = read_input(str(lines_in(tmp_path / "g.jsonl", kept)), None, Overrides(), tmp_path / "none")
+    assert found.recording.digest() == clean.recording.digest()
+    assert found.step_ms == clean.step_ms
 
 
 def test_an_archive_that_is_damaged_or_none_is_told(tmp_path: Path) -> None:

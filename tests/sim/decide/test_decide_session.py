@@ -408,3 +408,52 @@ def test_average_tells_what_comes_in_from_what_goes_out() -> None:
         raw = json.dumps({"now": at * MINUTE_MS, "brokers": brokers}).encode()
         decisions = of_kind(of.decide(of.snapshot(parse_line(raw))), DecisionKind.TRANSFER)
     assert {(d.source, d.target) for d in decisions} == {("a", "c"), ("b", "d")}
+
+
+DAY_MS = 24 * 3_600_000
+
+
+@pytest.mark.parametrize("wrong_ms", [1_000_000 + 365 * DAY_MS, 2**53])
+def test_one_line_with_a_time_far_ahead_is_refused_and_costs_no_other_line(wrong_ms: int) -> None:
+    session, lines = DecideSession("steady", PolicySettings()), skewed()
+    honest = [parse_line(lines.next()) for _ in range(4)]
+    for line in honest[:2]:
+        session.snapshot(line)
+    with pytest.raises(BadRecord, match=f"now = {wrong_ms} is more than a day after {honest[1].now_ms} of the line"):
+        session.snapshot(replace(honest[2], now_ms=wrong_ms))
+    for line in honest[2:]:
+        session.snapshot(line)
+
+
+def test_a_first_line_with_a_wrong_time_costs_one_line() -> None:
+    session, lines = DecideSession("steady", PolicySettings()), skewed()
+    honest = [parse_line(lines.next()) for _ in range(3)]
+    session.snapshot(replace(honest[0], now_ms=2**53))
+    with pytest.raises(BadRecord, match="a second line at the new time begins anew without what was learned"):
+        session.snapshot(honest[0])
+    fresh = DecideSession("steady", PolicySettings())
+    for line in honest[1:]:
+        assert session.decide(session.snapshot(line)) == fresh.decide(fresh.snapshot(line))
+
+
+def test_a_stream_that_pauses_for_weeks_goes_on_with_its_second_line() -> None:
+    session, lines = DecideSession("steady", PolicySettings()), skewed()
+    session.snapshot(parse_line(lines.next()))
+    lines.now_ms += 30 * DAY_MS
+    with pytest.raises(BadRecord, match="a second line at the new time goes on there"):
+        session.snapshot(parse_line(lines.next()))
+    session.snapshot(parse_line(lines.next()))
+    lines.now_ms += DAY_MS - 60_000
+    session.snapshot(parse_line(lines.next()))
+
+
+def test_lines_that_are_merely_out_of_order_begin_nothing_anew() -> None:
+    session, lines = DecideSession("steady", PolicySettings()), skewed()
+    first, second, third, fourth = (parse_line(lines.next()) for _ in range(4))
+    for line in (first, third):
+        session.snapshot(line)
+    with pytest.raises(BadRecord, match="give lines in order"):
+        session.snapshot(second)
+    session.snapshot(fourth)
+    with pytest.raises(BadRecord, match="give lines in order"):
+        session.snapshot(third)

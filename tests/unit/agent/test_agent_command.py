@@ -20,7 +20,7 @@ from controller.agent.session.rivals import Rivals, describe_rival
 from controller.brokers.host_load import GBIT_BYTES
 from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.memory.runtime import MemoryRuntime
-from controller.bus.cluster import check_answers
+from controller.bus.cluster import KafkaUnavailable, check_answers
 from controller.bus.consumer import KafkaRecord
 from controller.cli.main import main
 from controller.cli.run import agent as cmd_agent
@@ -127,6 +127,43 @@ def test_without_a_kafka_one_line_says_so_until_it_answers(monkeypatch: pytest.M
     (line,) = said
     assert line.startswith(f"waiting for Kafka: no Kafka answers at {address}")
     assert tried == 60
+
+
+def test_without_the_topics_one_line_says_so_until_the_controller_has_created_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    asked: list[list[str]] = []
+
+    def ask(bootstrap: str, names: list[str], client: object) -> dict[str, str]:
+        asked.append(names)
+        if len(asked) == 2:
+            raise KafkaUnavailable("it restarts")
+        there = names if len(asked) == 60 else names[:1]
+        return dict.fromkeys(there, "id")
+
+    monkeypatch.setattr(agent_wiring, "TRY_AGAIN_S", 0.001)
+    monkeypatch.setattr(agent_wiring, "topic_ids", ask)
+    monkeypatch.setattr(agent_wiring.log, "warning", lambda text, **more: said.append(f"{text}: {more['reason']}"))
+    asyncio.run(agent_wiring.wait_for_topics(settings("kafka.topic_prefix=zz."), "b1:8080"))
+    (line,) = said
+    assert line.startswith("waiting for the topics: topic zz.broker-events, zz.heartbeats, zz.load-reports does not")
+    assert "the controller creates the topics" in line
+    assert "kafka.topic_prefix" in line
+    assert len(asked) == 60
+    assert asked[0] == ["zz.journal-feed", "zz.broker-events", "zz.load-reports", "zz.heartbeats"]
+
+
+def test_an_agent_of_a_group_waits_for_its_groups_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def ask(bootstrap: str, names: list[str], client: object) -> dict[str, str]:
+        asked.extend(names)
+        return dict.fromkeys(names, "id")
+
+    monkeypatch.setattr(agent_wiring, "topic_ids", ask)
+    asyncio.run(agent_wiring.wait_for_topics(settings('kafka.agent_groups={"east": ["b1"]}'), "b1"))
+    assert asked == ["journal-feed", "broker-events", "broker-events.east", "load-reports.east", "heartbeats.east"]
 
 
 def test_the_client_library_tells_of_single_connections_at_debug_only() -> None:

@@ -40,6 +40,7 @@ class FakeDirectory:
         self.partitions: dict[str, int] = {}  # by partitioned topic
         self.seq = 0
         self.lookups = 0
+        self.says = ""  # in place of an owner
         self._server: asyncio.Server | None = None
 
     def put(self, bundle: Bundle, broker: str, address: str) -> Where:
@@ -47,6 +48,10 @@ class FakeDirectory:
         self.owners = {b: w for b, w in self.owners.items() if not b.overlaps(bundle)}
         self.owners[bundle] = Where(broker, address, self.seq)
         return self.owners[bundle]
+
+    def take(self, bundle: Bundle) -> None:
+        """Nobody serves it."""
+        del self.owners[bundle]
 
     def owner_of(self, topic: str) -> Where | None:
         namespace, hash_ = namespace_of(topic), topic_hash(topic)
@@ -66,7 +71,8 @@ class FakeDirectory:
         query = parse_qs(urlsplit(request.split()[1]).query)
         where = self.owner_of(query["topic"][0])
         if where is None or where.seq < int(query.get("at_least", ["0"])[0]):
-            status, body = "503 Service Unavailable\r\nRetry-After: 0.05", b"{}"
+            status = "503 Service Unavailable\r\nRetry-After: 0.05"
+            body = json.dumps({"text": self.says} if self.says else {}).encode()
         else:
             status = "200 OK"
             answer = {"broker": where.broker, "address": where.address, "seq": where.seq}

@@ -102,6 +102,18 @@ def test_the_real_recording_is_read_in_order_of_time() -> None:
     assert phases == ["baseline", "hot_A3", "hot_B3", "hot_A1_very", "hot_mix", "cooldown"]
 
 
+def test_a_record_of_another_time_is_left_out_of_a_replay(tmp_path: Path) -> None:
+    lines = RECORDING.read_text().splitlines()[:32]
+    file = tmp_path / "recording.jsonl"
+    file.write_text("\n".join([*lines[:16], json.dumps({**json.loads(lines[16]), "ts": 1}), *lines[17:]]))
+    refused: list[BadRecord] = []
+    records = read_recording(file, refused.append)
+    kept = [line for at, line in enumerate(lines) if at != 16 and "report" in json.loads(line)]
+    assert len(records) == len(kept)
+    assert [error.rule_id for error in refused] == ["stray_time"]
+    assert refused[0].text.startswith("line 17: its time is 1970-01-01 00:00:01 UTC (1000 ms)")
+
+
 @pytest.mark.parametrize(("text", "wanted"), [("{", "line 1"), ("\n\n", "no reports"), ('{"ts": 1}\n', "line 1")])
 def test_a_file_that_is_no_recording_is_refused(tmp_path: Path, text: str, wanted: str) -> None:
     file = tmp_path / "recording.jsonl"

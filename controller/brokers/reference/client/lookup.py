@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import httpx
 
-from controller.domain.errors import BadRecord, shown
+from controller.domain.errors import BadRecord, describe_error, shown
 from controller.domain.ids import MAX_PARTITIONS
 from controller.domain.strict_json import is_whole
 from controller.process.access.access import NO_ACCESS_RULES, HttpAccess
@@ -66,6 +66,7 @@ class Lookup:
         self._http: Http = http or new_async_client(access, timeout_s)
         self._slots = asyncio.Semaphore(parallel)  # when a broker goes away, all its clients come here at once
         self.asked = 0
+        self._told = self._silent = ""  # what an agent said last in place of an owner; which one did not answer
         self._refused = False  # one warning for a client that is not let in, however often it tries again
 
     async def find(self, topic: str, at_least: int = 0) -> TopicAddress:
@@ -78,6 +79,11 @@ class Lookup:
                 return found
             await asyncio.sleep(wait_s if wait_s is not None else backoff_s)
             backoff_s = min(MAX_BACKOFF_S, 2 * backoff_s)
+
+    @property
+    def trouble(self) -> str:
+        """Why the last lookups found no owner, in an agent's words if one has answered; empty while that is unknown."""
+        return self._told or self._silent
 
     async def close(self) -> None:
         """Close the HTTP connections."""
@@ -93,10 +99,14 @@ class Lookup:
         try:
             answer = await self._http.get(f"{url}/lookup", params=params)
             if answer.status_code == 200:
-                return _address_in(read_object(answer)), None
-        except (httpx.HTTPError, BadRecord):
+                found = _address_in(read_object(answer))
+                self._told = self._silent = ""
+                return found, None
+        except (httpx.HTTPError, BadRecord) as error:
+            self._silent = f"{url} does not answer lookups ({describe_error(error) or type(error).__name__})"
             self._turn_from(asked)  # this agent is gone or answers nonsense: try the next one
             return None, None
+        self._told = refusal_text(url, answer)
         self._turn_from(asked)
         if answer.status_code in REFUSALS and not self._refused:
             self._refused = True
