@@ -28,7 +28,7 @@ from controller.policy.view.frame import NOBODY, Frame, Ints
 
 LEAST_USUAL = 0.1  # of a broker's usage
 LEAST_TOLD = 0.1  # of all traffic: brokers with less say little of what it costs
-MISREAD, LEAST_READ = 3.0, 0.05  # times what a broker uses; which counts as so much of its limit at least
+MISREAD, LEAST_READ = 5.0, 0.05  # times what a broker uses; which counts as so much of its limit at least
 OUTLIER = 4.0  # medians: a larger step is no wandering
 WANDER_PACE = 0.15
 LARGEST = 2.0**53  # of an estimate in whole units: a sum of a few still fits
