@@ -81,31 +81,18 @@ class Parts:
 def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools, misread: Bools) -> UsageModel:
     """The model after this round. `full`: [B] whose usage is at its limit, so that it says "at least"; `misread`: [B]
     whose traffic is not believed."""
-    brokers, count = model.brokers, len(model.brokers.names)
-    rows = Rows.of(model, seen, unit)
-    work = _work(model.bundles, seen, rows, unit)
-    expected = brokers.base + brokers.speed * work
-    heard = np.isfinite(seen.usage)
-    surprise = np.where(heard, seen.usage - expected, 0.0)
-    surprise = np.where(full, np.maximum(surprise, 0.0), surprise)
-    silent = ~heard | (full & (surprise <= 0))  # nothing is learned there
-    noise = model.noise * np.maximum(expected, np.nan_to_num(seen.usage))
-    sudden = np.maximum(np.abs(_change(model, seen, rows)) - SUDDEN * expected, 0.0)
-    sudden = np.where(brokers.above > 0, 0.0, sudden)  # what is held back began before the change
-    reading = noise**2 + (LATE * sudden) ** 2 + TINY
-    of_bundles = sum_by(seen.reporter, rows.there**2 * rows.variance, count)
-    parts = Parts(of_bundles, brokers.base_variance, work**2 * brokers.speed_variance)
-    doubt = _doubt(model, seen, rows, parts)
-    deviation = surprise / np.sqrt(doubt + reading)
-    brokers, held, lasted = _hold_back(brokers, surprise, deviation, silent, misread)
-    silent = silent | held
-    trend = np.where(silent | full, brokers.trend, TREND_KEPT * brokers.trend + deviation)
+    brokers, rows = model.brokers, Rows.of(model, seen, unit)
+    found = Surprise.of(model, seen, rows, unit, full)
+    surprise, parts, doubt, reading = found.amount, found.parts, found.doubt, found.reading
+    brokers, held, lasted = _hold_back(brokers, surprise, found.deviation, found.silent, misread)
+    silent = found.silent | held
+    trend = np.where(silent | full, brokers.trend, TREND_KEPT * brokers.trend + found.deviation)
     chance = ~lasted & (np.abs(surprise) <= SURPRISE * np.sqrt(parts.total + reading))
     outdated = ~silent & (~chance | (np.abs(trend) > TREND_TOLD))
     tie = rows.variance * (brokers.pinned[seen.reporter] * rows.before + (rows.there - rows.before))
     if outdated.any():
-        most_base = np.where(surprise < 0, brokers.base, np.inf)
-        rows, parts = _reopen(seen, rows, parts, outdated, np.where(chance, 0.0, (surprise / 2) ** 2), work, most_base)
+        least, most_base = np.where(chance, 0.0, (surprise / 2) ** 2), np.where(surprise < 0, brokers.base, np.inf)
+        rows, parts = _reopen(seen, rows, parts, outdated, least, found.work, most_base)
         tie = np.where(outdated[seen.reporter], rows.variance * rows.there, tie)
         doubt = np.where(outdated, parts.total, doubt)
         brokers = replace(brokers, pinned=np.where(outdated, 1.0, brokers.pinned))
@@ -114,14 +101,53 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools, misread: Boo
     taught = Taught(np.where(silent, 0.0, surprise / (doubt + reading)), np.where(silent, 0.0, 1 / (doubt + reading)))
     left = np.where(silent, doubt, doubt * reading / (doubt + reading))
     bundles = taught.bundles(model.bundles, seen, rows, tie)
-    certain = sum_by(seen.reporter, rows.there**2 * bundles.variance[seen.bundle], count)
-    brokers = taught.brokers(brokers, parts, work, np.nan_to_num(seen.limit))
-    after = Parts(certain, brokers.base_variance, work**2 * brokers.speed_variance)
+    brokers = taught.brokers(brokers, parts, found.work, np.nan_to_num(seen.limit))
+    certain = sum_by(seen.reporter, rows.there**2 * bundles.variance[seen.bundle], len(brokers.names))
+    after = Parts(certain, brokers.base_variance, found.work**2 * brokers.speed_variance)
     rest = seen.usage - brokers.base - brokers.speed * _work(bundles, seen, rows, unit)
-    unexplained = lasted & ~full & (np.abs(rest) > SURPRISE * noise)  # no part can change that far at once
-    brokers = replace(brokers, passing=np.where(unexplained, rest, brokers.passing))
+    unexplained = lasted & ~full & (np.abs(rest) > SURPRISE * found.noise)  # no part can change that far at once
     pinned = np.clip(left / np.maximum(after.total, TINY), 0.0, 1.0)
-    return replace(model, brokers=replace(brokers, pinned=pinned, error=np.sqrt(left)), bundles=bundles)
+    passing = np.where(unexplained, rest, brokers.passing)
+    return replace(
+        model, brokers=replace(brokers, passing=passing, pinned=pinned, error=np.sqrt(left)), bundles=bundles
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Surprise:
+    """[B] how far usage is from what was expected, and how uncertain both are.
+
+    `silent`: nothing is learned there. `work`: CPU of the traffic on the usual broker. `noise`: standard deviation of a
+    reading; `reading`: its variance, with what it may not show yet. `doubt`: variance of what was expected, made up of
+    `parts`. `deviation`: the amount in standard deviations of both.
+    """
+
+    amount: Floats
+    silent: Bools
+    work: Floats
+    noise: Floats
+    reading: Floats
+    parts: Parts
+    doubt: Floats
+    deviation: Floats
+
+    @classmethod
+    def of(cls, model: UsageModel, seen: Seen, rows: Rows, unit: Floats, full: Bools) -> Surprise:
+        """Of this round."""
+        brokers, work = model.brokers, _work(model.bundles, seen, rows, unit)
+        expected = brokers.base + brokers.speed * work
+        heard = np.isfinite(seen.usage)
+        amount = np.where(heard, seen.usage - expected, 0.0)
+        amount = np.where(full, np.maximum(amount, 0.0), amount)
+        noise = model.noise * np.maximum(expected, np.nan_to_num(seen.usage))
+        sudden = np.maximum(np.abs(_change(model, seen, rows)) - SUDDEN * expected, 0.0)
+        sudden = np.where(brokers.above > 0, 0.0, sudden)  # what is held back began before the change
+        reading = noise**2 + (LATE * sudden) ** 2 + TINY
+        of_bundles = sum_by(seen.reporter, rows.there**2 * rows.variance, len(brokers.names))
+        parts = Parts(of_bundles, brokers.base_variance, work**2 * brokers.speed_variance)
+        doubt = _doubt(model, seen, rows, parts)
+        silent = ~heard | (full & (amount <= 0))
+        return cls(amount, silent, work, noise, reading, parts, doubt, amount / np.sqrt(doubt + reading))
 
 
 def _work(bundles: BundleStates, seen: Seen, rows: Rows, unit: Floats) -> Floats:
