@@ -66,7 +66,7 @@ DECISIONS = Record(
         Field("strategy", STRING, "", "strategy that decided; placement or proposal where the control step did"),
         _CHALLENGER,
         Field("executed", BOOLEAN, "", "the controller carried it out"),
-        Field("outcome", STRING, "", "executed, or the reason code why not", nullable=True),
+        Field("outcome", STRING, "", "executed, or the reason code why not, as of its round", nullable=True),
         Field("evidence_json", STRING, "", "numbers seen, rule fired, candidates that lost, JSON"),
         Field("before_json", STRING, "", "scores before, by broker, JSON"),
         Field("after_json", STRING, "", "predicted scores after, by broker, JSON"),

@@ -36,7 +36,7 @@ from controller.domain.events import (
 )
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
-from controller.domain.state import ClusterState
+from controller.domain.state import JOURNAL, ClusterState
 from controller.ledger.append import append_rows
 from controller.ledger.evidence import write_evidence, write_step_decisions
 from controller.ledger.journal_commit import Journal
@@ -233,6 +233,7 @@ def info_of(broker: str) -> dict[str, Any]:
     host = broker.partition(":")[0]
     return {
         "runtime": "reference",
+        "authority": JOURNAL,
         "can_fence": True,
         "lookup_url": f"http://{host}:7001",
         "data_address": f"{host}:7002",

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from controller.domain.decision import DecisionKind
+from controller.operations.plans.plan_words import outcome_text
 
 Row = Mapping[str, Any]
 _ONE_ACTION = ("kind", "bundle", "source", "target", "reason")
@@ -48,7 +49,8 @@ def _fold_actions(decisions: Sequence[Row]) -> list[dict[str, Any]]:
         action = found.setdefault(key, new)
         action["count"] += 1
         action["last_ms"] = row["at_ms"]
-        action["outcome"] = row["outcome"] or row["label"]
+        plan = row.get("plan")
+        action["outcome"] = (outcome_text(plan) if plan else "") or row["outcome"] or row["label"]
     return sorted(found.values(), key=lambda action: (-action["count"], action["first_ms"], str(action["bundle"])))
 
 

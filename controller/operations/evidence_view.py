@@ -7,15 +7,16 @@ decision without a row in `rounds` was made by the control step itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from controller.domain.decision import EXECUTED, FIRST_RULES
+from controller.domain.decision import EXECUTED, FIRST_RULES, OF_STEP
 from controller.domain.entries import Kind
 from controller.domain.reasons.words import describe_decision_row, describe_reason, describe_score
+from controller.operations.plans.kept_plans import CARRIES_OUT, find_part, find_plan, fold_plans, was_executed_later
 from controller.operations.reading import MissingTable, Reader
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
@@ -33,6 +34,7 @@ class EvidenceView:
         self._rounds: list[Row] | None = None
         self._named: Mapping[str, int] | None = None
         self._scores: dict[str, list[Row]] = {}
+        self._plans: list[Row] | None = None
 
     def again(self, same_rounds: bool) -> EvidenceView:
         """A view of the evidence now. `same_rounds`: no round has come since, so what is known of rounds stays."""
@@ -58,6 +60,16 @@ class EvidenceView:
             ]
             self._rounds = sorted(counted, key=lambda row: row["seq"], reverse=True)
         return self._rounds
+
+    def plans(self) -> list[Row]:
+        """The plans that waited for an operator, oldest first (`fold_plans`)."""
+        if self._plans is None:
+            self._plans = fold_plans(self._reader.plan_entries())
+        return self._plans
+
+    def with_plan(self, of_round: Row) -> Row:
+        """A round's row with its `plan`, which waited for an operator; None for a round that left none waiting."""
+        return {**of_round, "plan": find_plan(self.plans(), of_round)}
 
     def last_round(self) -> Row | None:
         """The newest round of the strategy in charge. None also where the table is missing: what shows it beside other
@@ -102,7 +114,7 @@ class EvidenceView:
         found = sorted(
             table.to_pylist(), key=lambda row: (-row["at_ms"], -order[row["attempt_id"]], row["decision_id"])
         )[:limit]
-        return self._with_orders(self._whole(found, wanted)) if found else []
+        return self._with_orders(self._with_plans(self._whole(found, wanted))) if found else []
 
     def _choose_from(
         self, order: Mapping[str, int], wanted: Mapping[str, str], from_ms: int, up_to_ms: int | None
@@ -132,18 +144,51 @@ class EvidenceView:
         by_id = {(row["attempt_id"], row["decision_id"]): row for row in chosen}
         return [_parse(by_id[row["attempt_id"], row["decision_id"]]) for row in found]
 
+    def _with_plans(self, rows: Sequence[Row]) -> list[Row]:
+        """`plan`: what a decision has to do with one that waited for an operator (`find_part`).
+
+        A decision that carries out a move of a round has the round's evidence and prediction, too.
+        """
+        plans, named = self.plans(), self._attempts()
+        told = [{**row, "plan": find_part(plans, row, named[row["attempt_id"]])} for row in rows]
+        later = [row for row in told if was_executed_later(row)]
+        if later:
+            steps = self._carried_out({row["plan"]["outcome_ms"] for row in later})
+            for row in later:
+                row["plan"]["carried_out_as"] = steps.get(row["decision_id"])
+        parts = [row["plan"] for row in told if row["plan"] is not None and row["plan"]["part"] == CARRIES_OUT]
+        if not parts:
+            return told
+        at_ms, ids = {plan["round_id"]: plan["at_ms"] for plan in plans}, [part["decision_id"] for part in parts]
+        found = self._at_times({at_ms[part["round_id"]] for part in parts})
+        origins = found.filter(pc.is_in(found["decision_id"].cast(pa.string()), value_set=pa.array(ids))).to_pylist()
+        by_id = {row["decision_id"]: _parse(row) for row in origins}
+        return [_with_origin(row, by_id) for row in told]
+
+    def _carried_out(self, times: Collection[int]) -> dict[str, str]:
+        """Decisions of rounds, carried out by the control step at these times -> the decisions that did it."""
+        found = self._at_times(times)
+        of_step = map(_parse, found.filter(pc.starts_with(found["decision_id"], OF_STEP)).to_pylist())
+        return {row["evidence"]["decision"]: row["decision_id"] for row in of_step if "decision" in row["evidence"]}
+
+    def _at_times(self, times: Collection[int]) -> pa.Table:
+        """The decisions that count at these times."""
+        among = sorted(times) if len(times) <= _FEW_TIMES else None
+        counted, span = self._attempts(), (min(times), max(times))
+        return self._rows_that_count("decisions", counted, DECISIONS.names, *span, among=among)
+
     def _with_orders(self, rows: Sequence[Row]) -> list[Row]:
         """`order`: how a cluster that decides ownership itself carried a decision out, and who owns the bundle then;
         None where it got no order, or has not answered yet."""
         named, ended = self._attempts(), dict[str, Row]()
-        sent = [named[row["attempt_id"]] for row in rows if row["outcome"] == EXECUTED]
+        sent = [named[row["attempt_id"]] for row in rows if row["outcome"] == EXECUTED or was_executed_later(row)]
         if sent:
             columns = ["decision_id", "broker", "data"]
             only = {"kind": Kind.ORDER_ENDED.value}
             for entry in self._reader.rows("journal", "seq", min(sent) - 1, None, columns, only).to_pylist():
                 outcome = json.loads(entry["data"])["outcome"]
                 ended[entry["decision_id"]] = {"outcome": outcome, "owner": entry["broker"]}
-        return [{**row, "order": ended.get(row["decision_id"])} for row in rows]
+        return [{**row, "order": ended.get(carried_out_as(row))} for row in rows]
 
     def naming(self, bundle: str, rounds: Sequence[Row]) -> list[Row]:
         """Decisions of these rounds whose evidence names the bundle, newest round first."""
@@ -213,6 +258,22 @@ class EvidenceView:
         if self._named is None:
             self._named = self._reader.attempts()
         return self._named
+
+
+def carried_out_as(decision: Row) -> str:
+    """The id by which the journal names what a decision caused."""
+    part = decision["plan"] or {}
+    return str(part.get("carried_out_as") or decision["decision_id"])
+
+
+def _with_origin(decision: Row, origins: Mapping[str, Row]) -> Row:
+    """A decision with the evidence of the round's decision that it carries out: its own has but the names."""
+    part = decision["plan"]
+    origin = origins.get(part["decision_id"]) if part is not None and part["part"] == CARRIES_OUT else None
+    if origin is None:
+        return decision
+    evidence = {**origin["evidence"], **decision["evidence"]}
+    return {**decision, **{name: origin[name] for name in ("before", "after", "reason_words")}, "evidence": evidence}
 
 
 def _by_score(row: Row) -> tuple[float, str]:

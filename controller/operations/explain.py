@@ -17,7 +17,7 @@ from controller.domain.reasons.table import REASON_TABLE
 from controller.domain.reasons.words import describe_reason
 from controller.domain.state import ClusterState
 from controller.operations.bundles import observed_row, ownership_row
-from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_view import EvidenceView, carried_out_as
 from controller.operations.evidence_words import candidates_of, giver_of, is_chosen
 from controller.operations.reading import NoTables, Reader
 from controller.operations.realised_moves import judge_moves
@@ -98,7 +98,7 @@ def _setting(settings: Settings, key: str) -> Any:
 
 def _decision(reader: Reader, view: EvidenceView, decision: Row) -> Row:
     rounds = [row for row in view.rounds() if row["attempt_id"] == decision["attempt_id"]]
-    caused = _consequences(reader, decision["decision_id"])
+    caused = _consequences(reader, carried_out_as(decision))
     return {
         "about": "decision",
         "decision": decision,
@@ -194,7 +194,7 @@ def _origin(reader: Reader, bundle: str) -> list[Row]:
 def _round(view: EvidenceView, row: Row, window_ms: int) -> Row:
     decisions = _decisions_of(view, row)
     realised = judge_moves(view, decisions, window_ms)
-    return {"round": row, "scores": view.scores(row), "decisions": decisions, "realised": realised}
+    return {"round": view.with_plan(row), "scores": view.scores(row), "decisions": decisions, "realised": realised}
 
 
 def _decisions_of(view: EvidenceView, row: Row, broker: str | None = None) -> list[Row]:

@@ -93,6 +93,19 @@ class Reader:
         rows = self.rows("journal", "seq", chosen[0] - 1, chosen[-1], JOURNAL.names, among=chosen)
         return [Entry.from_row(row) for row in rows.sort_by("seq").to_pylist()]
 
+    def plan_entries(self) -> list[Entry]:
+        """The entries about plans that an operator decides about, oldest first."""
+        return self.entries_of(Kind.PLAN)
+
+    def entries_of(self, kind: Kind, up_to: int | None = None) -> list[Entry]:
+        """The entries of this kind, oldest first. The wide columns are read only where there are some."""
+        only = {"kind": kind.value}
+        seqs = self.rows("journal", "seq", up_to=up_to, columns=["seq"], equal=only)["seq"].to_pylist()
+        if not seqs:
+            return []
+        rows = self.rows("journal", "seq", min(seqs) - 1, max(seqs), JOURNAL.names, equal=only)
+        return [Entry.from_row(row) for row in rows.sort_by("seq").to_pylist()]
+
     def split_into(self, bundle: str) -> Entry | None:
         """The split that made this bundle; None for one of a namespace's first."""
         split = {"kind": Kind.SPLIT.value}

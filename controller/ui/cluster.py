@@ -149,6 +149,11 @@ class LiveCluster:
         with self._lock:
             return self._memory.splits.get(bundle)
 
+    def plan_entries(self) -> list[Entry]:
+        """The entries about plans that an operator decides about, oldest first."""
+        with self._lock:
+            return list(self._memory.plans)
+
     def set_by(self, kind: str) -> Entry | None:
         """The last accepted command of this kind."""
         with self._lock:
@@ -203,6 +208,10 @@ class LiveReader(Reader):
         if at_ms < since_ms:
             return super().entries_since(at_ms)
         return [entry for entry in recent if entry.at_ms > at_ms]
+
+    def plan_entries(self) -> list[Entry]:
+        """As the memory has them."""
+        return self._cluster.plan_entries()
 
     def exists(self, name: str) -> bool:
         """Whether the table has been created."""

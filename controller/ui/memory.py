@@ -1,14 +1,14 @@
 """What the page keeps of the journal in memory, so that no view reads the journal as a whole.
 
 These are the attempts that entries name (which evidence counts), the entries of the last hour, splits by the halves
-they made, and the last commands that set the mode and the strategy. Read once, then kept up by the entries that a
-follower applies.
+they made, what is told of plans that wait for an operator, and the last commands that set the mode and the strategy.
+Read once, then kept up by the entries that a follower applies.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import reduce
 
 import pyarrow.compute as pc
@@ -29,13 +29,14 @@ class Memory:
     def __init__(self) -> None:
         self.seq = 0
         self.news_seq = 0  # newest entry that changes a view
-        self.evidence_seq = 0  # newest entry that names an attempt
+        self.evidence_seq = 0  # newest entry that names an attempt, or tells what became of a plan
         self.attempts: dict[str, int] = {}
         self.since_ms = 0  # `recent` is complete from here on
         self.recent: deque[Entry] = deque()
         self.set_by: dict[str, Entry] = {}
         self.round_seq = 0  # newest entry of a round
         self.splits: dict[str, Entry] = {}  # half -> the split that made it
+        self.plans: list[Entry] = []  # about plans that an operator decides about, oldest first
 
     @classmethod
     def read(cls, reader: Reader, seq: int, now_ms: int) -> Memory:
@@ -43,11 +44,12 @@ class Memory:
         memory = cls()
         memory.since_ms = now_ms - RECENT_MS
         memory.attempts = {name: at for name, at in Reader.attempts(reader).items() if at <= seq}
-        memory.evidence_seq = max(memory.attempts.values(), default=0)
+        memory.plans = reader.entries_of(Kind.PLAN, seq)
+        memory.evidence_seq = max([*memory.attempts.values(), *(entry.seq for entry in memory.plans)], default=0)
         entries = Reader.entries_since(reader, memory.since_ms)
         memory._keep(e for e in sorted(entries, key=lambda e: e.seq) if e.seq <= seq)
-        memory._note_commands(_read_entries(reader, seq, Kind.COMMAND_ACCEPTED, _SETTING))
-        memory._note_splits(_read_entries(reader, seq, Kind.SPLIT))
+        memory._note_commands(_read_commands(reader, seq))
+        memory._note_splits(reader.entries_of(Kind.SPLIT, seq))
         memory.round_seq = memory.evidence_seq
         memory.seq = memory.news_seq = seq
         return memory
@@ -61,6 +63,9 @@ class Memory:
                 self.news_seq = entry.seq
             if entry.attempt_id is not None and entry.attempt_id not in self.attempts:
                 self.attempts[entry.attempt_id] = self.evidence_seq = entry.seq
+            if entry.kind is Kind.PLAN:
+                self.plans.append(entry)
+                self.evidence_seq = entry.seq
             if entry.kind is Kind.ROUND:
                 self.round_seq = entry.seq
         self._keep(fresh)
@@ -92,13 +97,13 @@ def sender_of(entry: Entry | None) -> Mapping[str, object] | None:
             "seq": entry.seq}  # fmt: skip
 
 
-def _read_entries(reader: Reader, seq: int, kind: Kind, texts: Sequence[str] = ()) -> list[Entry]:
-    """The entries of this kind, oldest first; only those whose data has one of `texts`, if any are given."""
-    seqs = reader.rows("journal", "seq", up_to=seq, columns=["seq"], equal={"kind": kind.value})["seq"].to_pylist()
+def _read_commands(reader: Reader, seq: int) -> list[Entry]:
+    """The accepted commands that may have set what `SET_BY_COMMAND` names, oldest first; their data says which did."""
+    only = {"kind": Kind.COMMAND_ACCEPTED.value}
+    seqs = reader.rows("journal", "seq", up_to=seq, columns=["seq"], equal=only)["seq"].to_pylist()
     if not seqs:
         return []
-    rows = reader.rows("journal", "seq", min(seqs) - 1, max(seqs), JOURNAL.names, equal={"kind": kind.value})
-    if texts:
-        named = [pc.match_substring(rows["data"], text) for text in texts]
-        rows = rows.filter(pc.fill_null(reduce(pc.or_, named), False))
+    rows = reader.rows("journal", "seq", min(seqs) - 1, max(seqs), JOURNAL.names, equal=only)
+    named = [pc.match_substring(rows["data"], text) for text in _SETTING]
+    rows = rows.filter(pc.fill_null(reduce(pc.or_, named), False))
     return [Entry.from_row(row) for row in rows.sort_by("seq").to_pylist()]

@@ -2,14 +2,24 @@
 --
 -- For each round and source: its score, the score predicted after the round's last move off it, and the score in the
 -- first round at least a minute later, once no average holds load from before the move. A large `missed_by_points`
--- means that bundles cost more or less than estimated, or that other load changed.
+-- means that bundles cost more or less than estimated, or that other load changed. The moves of a plan that waited
+-- are those that were carried out once `approved_by` had approved it, at `at_time`.
 
-WITH predicted AS (
-  SELECT round_id, at_ms, at_time, source, count(*) AS moves, min_by(source_before, decision_id) AS score_before,
-         max_by(source_after, decision_id) AS score_predicted
+WITH moved AS (
+  SELECT round_id, at_ms, at_time, source, decision_id, source_before, source_after, NULL AS approved_by
   FROM decisions
   WHERE kind IN ('transfer', 'unload') AND executed
-  GROUP BY round_id, at_ms, at_time, source
+  UNION ALL
+  SELECT round_id, at_ms, at_time, source, planned_as AS decision_id, source_before, source_after, approved_by
+  FROM approved_moves
+  WHERE kind IN ('transfer', 'unload') AND executed
+),
+predicted AS (
+  SELECT round_id, source, max(at_ms) AS at_ms, max(at_time) AS at_time, max(approved_by) AS approved_by,
+         count(*) AS moves, min_by(source_before, decision_id) AS score_before,
+         max_by(source_after, decision_id) AS score_predicted
+  FROM moved
+  GROUP BY round_id, source
 ),
 realised AS (
   SELECT p.round_id, p.source, min_by(s.score, s.at_ms) AS score
@@ -17,7 +27,7 @@ realised AS (
   JOIN broker_scores s ON s.broker = p.source AND s.at_ms >= p.at_ms + 60000 AND s.score IS NOT NULL
   GROUP BY p.round_id, p.source
 )
-SELECT p.at_time, p.source, p.moves, round(100 * p.score_before, 1) AS before_pct,
+SELECT p.at_time, p.source, p.moves, p.approved_by, round(100 * p.score_before, 1) AS before_pct,
        round(100 * p.score_predicted, 1) AS predicted_pct, round(100 * r.score, 1) AS realised_pct,
        round(100 * (r.score - p.score_predicted), 1) AS missed_by_points
 FROM predicted p

@@ -98,3 +98,14 @@ def test_who_is_in_charge_of_a_cluster_is_a_sentence(adoption: Adoption | None, 
 def test_a_candidate_that_lost_says_by_what(row: dict[str, Any], text: str) -> None:
     assert lost_text(row).startswith(text)
     assert result_text(row, chosen=True) == "chosen"
+
+
+def test_a_move_whose_plan_was_approved_is_told_as_made() -> None:
+    decided = {"phase": "approved", "who": "anna", "why": "looked fine", "decided_ms": 60_000}
+    plan = {"part": "move", "round_id": "17", **decided, "ended": "carried_out", "outcome": "executed"}
+    waited = {**MOVE, "outcome": "210_awaiting_approval", "plan": plan}
+    first, became = sentences_of(waited)
+    assert first.startswith(f"Moved {BUNDLE} from b1 to b4")
+    assert became == "anna approved the plan at 1970-01-01 00:01:00 UTC (looked fine), and this was carried out."
+    moved_on = {**waited, "plan": {**plan, "outcome": "408_state_has_moved_on"}}
+    assert sentences_of(moved_on)[0].startswith(f"Wanted to move {BUNDLE}")

@@ -13,7 +13,7 @@ from controller.cli.show import emit_json, emit_table, percent_text, time_text
 from controller.cli.times import Since, moment_ms
 from controller.operations.decision_summary import summarise
 from controller.operations.evidence_view import EvidenceView
-from controller.operations.evidence_words import missed_text
+from controller.operations.plans.plan_words import became_text
 from controller.operations.reading import Reader
 from controller.operations.text import count_text
 from controller.process.clock import wall_ms
@@ -114,7 +114,7 @@ def print_decisions(rows: list[dict[str, Any]], empty: str = NO_MATCH) -> None:
                 why_text(row),
                 predicted_text(row, row["source"]),
                 predicted_text(row, row["target"]),
-                missed_text(row) or row["outcome"] or row["label"],
+                became_text(row),
             )
             for row in rows
         ],

@@ -30,13 +30,14 @@ from controller.domain.decision import OF_STEP
 from controller.domain.entries import Entry
 from controller.domain.load import RESOURCES
 from controller.domain.reasons.words import find_reason
-from controller.operations.evidence_words import missed_text
 from controller.operations.explain import LOOK_BACK, is_broker, reason_document
 from controller.operations.explain import explain as explain_document
+from controller.operations.plans.plan_words import became_text, part_sentence, plan_text
 from controller.operations.reading import Reader
 from controller.operations.text import count_text
 
 app = new_app()
+_NO_DEED = "nothing to carry out"
 Name = Annotated[
     str,
     typer.Argument(
@@ -83,7 +84,8 @@ def _print_decision(document: Mapping[str, Any]) -> None:
             ("boundary", decision["boundary"] and f"0x{decision['boundary']:08x}"),
             ("from", _end_text(decision, decision["source"])),
             ("to", _end_text(decision, decision["target"])),
-            ("outcome", missed_text(decision) or reason_text(decision["outcome"]) or "nothing to carry out"),
+            ("outcome", _outcome_text(decision)),
+            ("approval", part_sentence(decision["plan"]) if decision["plan"] else None),
         ]
     )
     print_realised(document["realised"])
@@ -91,6 +93,11 @@ def _print_decision(document: Mapping[str, Any]) -> None:
     if document["journal"]:
         typer.echo("")
         _print_journal(document["journal"], [decision])
+
+
+def _outcome_text(decision: Mapping[str, Any]) -> str:
+    became = became_text(decision)
+    return (reason_text(became) if became == decision["outcome"] else became) if decision["outcome"] else _NO_DEED
 
 
 def _strategy_text(decision: Mapping[str, Any], of_round: Mapping[str, Any]) -> str:
@@ -135,7 +142,8 @@ def _print_round(document: Mapping[str, Any]) -> None:
             "plan_hash",
             "config_version",
         )
-        emit_facts([("at (UTC)", time_text(of_round["at_ms"])), *((name, of_round[name]) for name in facts)])
+        told = [("at (UTC)", time_text(of_round["at_ms"])), *((name, of_round[name]) for name in facts)]
+        emit_facts([*told, ("plan", plan_text(of_round["plan"]) if of_round["plan"] else None)])
         typer.echo("")
         _print_scores(found["scores"])
         typer.echo("")

@@ -22,6 +22,7 @@ from controller.domain.errors import BadRecord
 from controller.domain.observed import OrderKind
 from controller.domain.strict_json import is_whole
 from controller.ledger.follower import Follower
+from controller.operations.plans.plan_words import entry_text
 from controller.operations.reading import Reader
 from controller.operations.text import count_text
 from schemas.journal import JOURNAL
@@ -149,6 +150,8 @@ def _what(entry: Entry) -> str:
         return f"{entry.data.get('kind')} {entry.data.get('source')}{f' → {to}' if to else ''}"
     if entry.kind is Kind.ORDER_ENDED:
         return _order_end_text(entry)
+    if entry.kind is Kind.PLAN:
+        return entry_text(entry)
     if entry.kind is Kind.ROUND:
         return " ".join(f"{count} {kind}" for kind, count in entry.data.get("counts", {}).items())
     if entry.kind is Kind.NAMESPACE_CREATED:

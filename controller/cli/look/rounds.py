@@ -5,6 +5,7 @@ from __future__ import annotations
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import duration_text, emit_json, emit_table, percent_text, time_text
 from controller.operations.evidence_view import EvidenceView
+from controller.operations.plans.plan_words import short_text
 from controller.operations.reading import Reader
 
 app = new_app()
@@ -16,10 +17,12 @@ def rounds(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, limit: Limit = 20
 ) -> None:
     """List the rounds in the journal, newest first."""
-    rows = EvidenceView(Reader(settings_of(conf, profile, sets))).rounds()[:limit]
+    view = EvidenceView(Reader(settings_of(conf, profile, sets)))
+    rows = [view.with_plan(row) for row in view.rounds()[:limit]]
     if as_json:
         emit_json(rows)
         return
+    waited = any(row["plan"] for row in rows)
     emit_table(
         [
             "at (UTC)",
@@ -33,6 +36,7 @@ def rounds(
             "splits >",
             "skips >",
             "took >",
+            *(["approval"] if waited else []),
         ],
         [
             (
@@ -47,6 +51,7 @@ def rounds(
                 row["splits"],
                 row["skips"],
                 duration_text(row["duration_ms"]),
+                *([short_text(row["plan"]) if row["plan"] else ""] if waited else []),
             )
             for row in rows
         ],

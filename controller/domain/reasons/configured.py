@@ -110,7 +110,7 @@ CONFIGURED: Mapping[Reason, Explained] = {
         ("an operator has declined a plan of that size",),
         "`ballast decline` dropped a plan with more moves than `rounds.approve_above`. For as long as one may wait, "
         "others of its size are held back without asking again; smaller ones are carried out.",
-        "Wait, or raise `rounds.approve_above`; `ballast journal --kind plan` shows who declined, and why.",
+        "Wait, or raise `rounds.approve_above`; `ballast explain ROUND` shows who declined, and why.",
         ("rounds.approve_above", "rounds.approval_minutes"),
     ),
 }  # fmt: skip

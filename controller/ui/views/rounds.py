@@ -8,7 +8,9 @@ from typing import Any
 from controller.domain.decision import DecisionKind
 from controller.domain.load import RESOURCES
 from controller.operations.balance_score import balance_score
+from controller.operations.evidence_view import EvidenceView
 from controller.operations.explain import NothingNamed
+from controller.operations.plans.plan_words import plan_text, short_text
 from controller.operations.rounds.what_if import plan_by
 from controller.policy.strategies import names
 from controller.ui.cluster import LiveCluster
@@ -25,7 +27,8 @@ Row = dict[str, Any]
 
 def rounds(cluster: LiveCluster, before_ms: int | None) -> Row:
     """PAGE rounds of the strategy in charge, newest first, with what their challengers planned."""
-    everything = cluster.evidence().rounds()
+    view = cluster.evidence()
+    everything = view.rounds()
     leading = [row for row in everything if not row["challenger"] and (before_ms is None or row["at_ms"] < before_ms)]
     chosen = leading[:PAGE]
     wanted = {row["round_id"] for row in chosen}
@@ -33,7 +36,7 @@ def rounds(cluster: LiveCluster, before_ms: int | None) -> Row:
     for row in everything:
         if row["challenger"] and row["round_id"] in wanted:
             others.setdefault(row["round_id"], []).append({n: row[n] for n in ("strategy", "moves", "splits")})
-    rows = [{**_round_row(row), "challengers": others.get(row["round_id"], [])} for row in chosen]
+    rows = [{**_round_row(view, row), "challengers": others.get(row["round_id"], [])} for row in chosen]
     return {"rounds": rows, "more": len(leading) > len(chosen), "kept": len(leading)}
 
 
@@ -46,7 +49,9 @@ def round_(cluster: LiveCluster, round_id: str) -> Row:
         raise NothingNamed(f"no round is named {round_id}; evidence older than its retention is gone")
     at_ms = found[0]["at_ms"]
     decisions = view.decisions(round_id=round_id, from_ms=at_ms, up_to_ms=at_ms)
-    plans = [_plan(_round_row(row), [d for d in decisions if d["attempt_id"] == row["attempt_id"]]) for row in found]
+    plans = [
+        _plan(_round_row(view, row), [d for d in decisions if d["attempt_id"] == row["attempt_id"]]) for row in found
+    ]
     leading = [row for row in everything if not row["challenger"]]
     place = next((at for at, row in enumerate(leading) if row["round_id"] == round_id), None)
     return {
@@ -60,8 +65,15 @@ def round_(cluster: LiveCluster, round_id: str) -> Row:
 
 def would_have_done(cluster: LiveCluster, round_id: str, strategy: str) -> Row:
     """What this strategy would have decided in a stored round. Raises NothingNamed, ConfigError, BadRecord."""
-    found = plan_by(cluster.evidence(), round_id, strategy)
-    head = {**_round_row(found.of_round), "strategy": found.strategy, "challenger": True, "rules": found.rules}
+    view = cluster.evidence()
+    found = plan_by(view, round_id, strategy)
+    head = {
+        **_round_row(view, found.of_round),
+        "plan": None,
+        "strategy": found.strategy,
+        "challenger": True,
+        "rules": found.rules,
+    }
     return {"plan": _plan({**head, **found.count()}, found.decisions), "note": found.note}
 
 
@@ -86,9 +98,14 @@ def _plan(head: Row, decisions: Sequence[Mapping[str, Any]]) -> Row:
     return {**head, "decisions": doing, "left": skips[:MOST_SKIPS], "left_more": max(0, len(skips) - MOST_SKIPS)}
 
 
-def _round_row(row: Mapping[str, Any]) -> Row:
-    score = balance_score(row["max_score"], row["mean_score"])
-    return {**{name: row[name] for name in _KEPT}, "balance": None if score is None else round(score, 1)}
+def _round_row(view: EvidenceView, row: Row) -> Row:
+    """`plan`: what became of a plan that waited for an operator; None where the round left none waiting."""
+    score, plan = balance_score(row["max_score"], row["mean_score"]), view.with_plan(row)["plan"]
+    told = {
+        "balance": None if score is None else round(score, 1),
+        "plan": plan and {**plan, "short": short_text(plan), "text": plan_text(plan)},
+    }
+    return {**{name: row[name] for name in _KEPT}, **told}
 
 
 def _score_row(row: Mapping[str, Any]) -> Row:

@@ -16,6 +16,8 @@ from controller.operations.evidence_words import (
     result_text,
     score_text,
 )
+from controller.operations.plans.kept_plans import CARRIES_OUT, was_executed_later
+from controller.operations.plans.plan_words import part_sentence
 from controller.operations.text import percent_text
 
 Row = dict[str, Any]
@@ -28,6 +30,7 @@ def decision_row(decision: Mapping[str, Any]) -> Row:
     ends = (decision["source"], decision["target"])
     return {
         **{name: decision[name] for name in _KEPT},
+        "done": _is_done(decision),
         "swapped_with": decision["evidence"].get("swapped_with"),
         "before": [decision["before"].get(end) for end in ends],
         "after": [decision["after"].get(end) for end in ends],
@@ -64,14 +67,25 @@ def sentences_of(decision: Mapping[str, Any]) -> list[str]:
     predicted = [text for end in (decision["source"], decision["target"]) if (text := _predicted(decision, end))]
     if predicted:
         said.append(f"Predicted: {', '.join(predicted)}.")
-    outcome = decision["outcome"]
+    return said + _became(decision)
+
+
+def _became(decision: Mapping[str, Any]) -> list[str]:
+    """What became of a decision. What a row says of a move that had to wait ends with its round; the plan goes on."""
+    outcome, plan = decision["outcome"], decision.get("plan")
     if decision["challenger"] and not _is_made_up(decision) and decision["kind"] != DecisionKind.SKIP.value:
-        said.append("A challenger decided it, so nothing was carried out.")
-    elif outcome is not None and outcome != EXECUTED:
+        return ["A challenger decided it, so nothing was carried out."]
+    said = [part_sentence(plan)] if plan else []
+    if outcome not in (None, EXECUTED) and (plan is None or plan["part"] == CARRIES_OUT):
         said.append(f"It was not carried out: {describe_reason(outcome) or outcome}.")
     elif missed_text(decision):
         said.append(f"The order ended as {missed_text(decision)}.")
     return said
+
+
+def _is_done(decision: Mapping[str, Any]) -> bool:
+    """Whether it was carried out, by its round or by an approval of the round's plan."""
+    return decision["outcome"] == EXECUTED or was_executed_later(decision)
 
 
 def _is_made_up(decision: Mapping[str, Any]) -> bool:
@@ -118,7 +132,7 @@ def _deed(decision: Mapping[str, Any]) -> str:
 def _verb(decision: Mapping[str, Any], done: str, to_do: str) -> str:
     if _is_made_up(decision):
         return f"Would have {done.lower()}"
-    return done if decision["outcome"] == EXECUTED and not missed_text(decision) else f"Wanted to {to_do}"
+    return done if _is_done(decision) and not missed_text(decision) else f"Wanted to {to_do}"
 
 
 def _predicted(decision: Mapping[str, Any], broker: str | None) -> str:

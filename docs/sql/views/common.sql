@@ -17,6 +17,16 @@ WHERE attempt_id IN (SELECT attempt_id FROM journal WHERE attempt_id IS NOT NULL
 CREATE OR REPLACE TEMPORARY VIEW decisions AS
 SELECT * FROM all_decisions WHERE round_id NOT LIKE 'step-%' AND NOT challenger;
 
+-- Moves of plans that waited until an operator approved them: the decision of the control step that carried a move out,
+-- or did not, beside that of the round, which has the prediction and still says that it waits.
+CREATE OR REPLACE TEMPORARY VIEW approved_moves AS
+SELECT s.decision_id, s.at_ms, s.at_time, s.executed, s.outcome, d.decision_id AS planned_as, d.round_id, d.kind,
+       d.bundle, d.source, d.target, d.source_before, d.source_after, d.target_before, d.target_after,
+       p.who AS approved_by, p.why, p.at_time AS approved_at
+FROM all_decisions s
+JOIN decisions d ON d.decision_id = s.carries_out
+JOIN plans p ON p.round_id = d.round_id AND p.became = 'approved';
+
 CREATE OR REPLACE TEMPORARY VIEW broker_scores AS
 SELECT * FROM written_broker_scores WHERE attempt_id IN (SELECT attempt_id FROM rounds);
 

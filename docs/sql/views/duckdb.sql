@@ -14,6 +14,12 @@ SELECT seq, at_ms, epoch_ms(at_ms) AS at_time, command_id, kind = 'command_accep
 FROM journal_files
 WHERE kind IN ('command_accepted', 'command_rejected');
 
+CREATE OR REPLACE TEMPORARY VIEW plans AS
+SELECT seq, at_ms, epoch_ms(at_ms) AS at_time, data ->> '$.round_id' AS round_id, reason AS became,
+       data ->> '$.who' AS who, data ->> '$.why' AS why
+FROM journal_files
+WHERE kind = 'plan';
+
 CREATE OR REPLACE TEMPORARY VIEW split_children AS
 SELECT seq, at_ms, at_time, parent, split_by, decision_id, command_id, half.key AS child, half.value AS first_epoch
 FROM (
@@ -32,6 +38,7 @@ SELECT *, epoch_ms(at_ms) AS at_time FROM rounds_files;
 
 CREATE OR REPLACE TEMPORARY VIEW written_decisions AS
 SELECT *, epoch_ms(at_ms) AS at_time,
+       CASE WHEN round_id LIKE 'step-%' THEN evidence_json ->> '$.decision' END AS carries_out,
        (before_json::JSON::MAP(VARCHAR, DOUBLE))[source] AS source_before,
        (after_json::JSON::MAP(VARCHAR, DOUBLE))[source] AS source_after,
        (before_json::JSON::MAP(VARCHAR, DOUBLE))[target] AS target_before,

@@ -15,6 +15,12 @@ SELECT seq, at_ms, timestamp_millis(at_ms) AS at_time, command_id, kind = 'comma
 FROM journal_files
 WHERE kind IN ('command_accepted', 'command_rejected');
 
+CREATE OR REPLACE TEMPORARY VIEW plans AS
+SELECT seq, at_ms, timestamp_millis(at_ms) AS at_time, get_json_object(data, '$.round_id') AS round_id,
+       reason AS became, get_json_object(data, '$.who') AS who, get_json_object(data, '$.why') AS why
+FROM journal_files
+WHERE kind = 'plan';
+
 CREATE OR REPLACE TEMPORARY VIEW split_children AS
 SELECT seq, at_ms, timestamp_millis(at_ms) AS at_time, bundle AS parent, split_part(`by`, '#', 1) AS split_by,
        decision_id, command_id,
@@ -31,6 +37,7 @@ SELECT *, timestamp_millis(at_ms) AS at_time FROM rounds_files;
 
 CREATE OR REPLACE TEMPORARY VIEW written_decisions AS
 SELECT *, timestamp_millis(at_ms) AS at_time,
+       CASE WHEN round_id LIKE 'step-%' THEN get_json_object(evidence_json, '$.decision') END AS carries_out,
        from_json(before_json, 'map<string,double>')[source] AS source_before,
        from_json(after_json, 'map<string,double>')[source] AS source_after,
        from_json(before_json, 'map<string,double>')[target] AS target_before,

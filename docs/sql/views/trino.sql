@@ -29,6 +29,12 @@ SELECT seq, at_ms, from_unixtime(at_ms / 1e3) AS at_time, command_id, kind = 'co
 FROM journal_files
 WHERE kind IN ('command_accepted', 'command_rejected');
 
+CREATE OR REPLACE VIEW plans AS
+SELECT seq, at_ms, from_unixtime(at_ms / 1e3) AS at_time, json_extract_scalar(data, '$.round_id') AS round_id,
+       reason AS became, json_extract_scalar(data, '$.who') AS who, json_extract_scalar(data, '$.why') AS why
+FROM journal_files
+WHERE kind = 'plan';
+
 CREATE OR REPLACE VIEW split_children AS
 SELECT j.seq, j.at_ms, from_unixtime(j.at_ms / 1e3) AS at_time, j.bundle AS parent,
        split_part(j."by", '#', 1) AS split_by, j.decision_id, j.command_id, half.child, half.first_epoch
@@ -45,6 +51,7 @@ SELECT *, from_unixtime(at_ms / 1e3) AS at_time FROM rounds_files;
 
 CREATE OR REPLACE VIEW written_decisions AS
 SELECT *, from_unixtime(at_ms / 1e3) AS at_time,
+       CASE WHEN round_id LIKE 'step-%' THEN json_extract_scalar(evidence_json, '$.decision') END AS carries_out,
        element_at(CAST(json_parse(before_json) AS MAP(VARCHAR, DOUBLE)), source) AS source_before,
        element_at(CAST(json_parse(after_json) AS MAP(VARCHAR, DOUBLE)), source) AS source_after,
        element_at(CAST(json_parse(before_json) AS MAP(VARCHAR, DOUBLE)), target) AS target_before,

@@ -8,6 +8,7 @@ import pytest
 
 from tests.questions import DuckQuestions
 from tests.short_run import ShortRun, begin_skewed, play
+from tests.waiting_plans import Waiting, play_approved
 from tests.weeks_of_load import write_weeks
 
 
@@ -41,6 +42,17 @@ def challenged(tmp_path_factory: pytest.TempPathFactory) -> ShortRun:
 @pytest.fixture(scope="package")
 def ask_challenged(challenged: ShortRun) -> Iterator[DuckQuestions]:
     yield from _asked(challenged)
+
+
+@pytest.fixture(scope="package")
+def approved(tmp_path_factory: pytest.TempPathFactory) -> Waiting:
+    """A plan that waited, was approved, and was carried out but for one move."""
+    return play_approved(tmp_path_factory.mktemp("approved") / "tables")
+
+
+@pytest.fixture(scope="package")
+def ask_approved(approved: Waiting) -> Iterator[DuckQuestions]:
+    yield from _asked(approved.run)
 
 
 def _asked(run: ShortRun) -> Iterator[DuckQuestions]:

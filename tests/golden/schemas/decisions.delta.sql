@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS decisions (
   `strategy` STRING NOT NULL COMMENT 'strategy that decided; placement or proposal where the control step did',
   `challenger` BOOLEAN NOT NULL COMMENT 'ran in shadow beside the live strategy',
   `executed` BOOLEAN NOT NULL COMMENT 'the controller carried it out',
-  `outcome` STRING COMMENT 'executed, or the reason code why not',
+  `outcome` STRING COMMENT 'executed, or the reason code why not, as of its round',
   `evidence_json` STRING NOT NULL COMMENT 'numbers seen, rule fired, candidates that lost, JSON',
   `before_json` STRING NOT NULL COMMENT 'scores before, by broker, JSON',
   `after_json` STRING NOT NULL COMMENT 'predicted scores after, by broker, JSON'

@@ -13,10 +13,12 @@ import pytest
 from tests.component.questions.told import first_move_of_a_round
 from tests.questions import QUESTIONS, DuckQuestions, SparkQuestions, plain
 from tests.short_run import ShortRun
+from tests.waiting_plans import Waiting, play_approved
 from tests.weeks_of_load import write_weeks
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 OF_LOAD = (14, 15, 16)  # those that a run of minutes says little about
+OF_APPROVALS = (2, 3, 10, 12)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,32 @@ def test_spark_says_the_same_of_two_weeks(number: int, spark: Any, weeks: str) -
     assert list(map(plain, found)) == list(map(plain, expected))
 
 
+@pytest.fixture(scope="module")
+def approved(tmp_path_factory: pytest.TempPathFactory) -> Waiting:
+    return play_approved(tmp_path_factory.mktemp("approved") / "tables")
+
+
+@pytest.mark.parametrize("number", OF_APPROVALS)
+def test_spark_says_the_same_of_an_approved_plan(number: int, spark: Any, approved: Waiting) -> None:
+    tables = approved.run.root.root
+    args = {"bundle": approved.bundle_of(1)} if ":bundle" in QUESTIONS[number].text else {}
+    duck = DuckQuestions(tables)
+    found, expected = SparkQuestions(tables)(number, **args), duck(number, **args)
+    duck.db.close()
+    assert expected
+    assert list(map(plain, found)) == list(map(plain, expected))
+
+
 def test_no_view_is_missing_in_either_engine(ask: SparkQuestions, ask_duckdb: DuckQuestions) -> None:
-    for view in ("journal", "commands", "split_children", "all_decisions", "broker_load", "bundle_load", "quarantine"):
+    for view in (
+        "journal",
+        "commands",
+        "split_children",
+        "plans",
+        "all_decisions",
+        "broker_load",
+        "bundle_load",
+        "quarantine",
+    ):
         text = f"SELECT * FROM {view} LIMIT 1"
         assert [list(row) for row in ask(text)] == [list(row) for row in ask_duckdb(text)], view

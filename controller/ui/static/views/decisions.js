@@ -29,7 +29,7 @@ function item(row) {
   ];
   const kind = h(
     "span.kind",
-    { "data-kind": row.kind, "data-done": String(row.outcome === "executed") },
+    { "data-kind": row.kind, "data-done": String(row.done) },
     row.swapped_with ? "swap" : row.kind,
   );
   const when = h("small", null, to("round", row.round_id, `round ${row.round_id}`), " ", since(row.at_ms));

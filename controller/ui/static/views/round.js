@@ -88,6 +88,7 @@ function planOf(plan, note) {
     h("h2", null, plan.strategy, h("small", null, note ? "what it would have done" : plan.challenger ? "challenger" : "in charge")),
     h("p.quiet", null, `${count(plan.moves, "move")}, ${count(plan.splits, "split")}, ${plan.skips} left`),
     note ? h("p.quiet", null, note) : "",
+    plan.plan ? h("p.lead", { "data-plan": plan.plan.phase }, `Its plan: ${plan.plan.text}.`) : "",
     decisionList(plan.decisions, note ? "It would have moved and split nothing." : "It moved and split nothing."),
     plan.left.length ? leftOf(plan) : "");
 }

@@ -36,6 +36,7 @@ function mount(root, context) {
       { name: "Mode", wide: true, cell: (row) => row.mode },
       { name: "Moves", align: "right", cell: (row) => String(row.moves) },
       { name: "Splits", align: "right", wide: true, cell: (row) => String(row.splits) },
+      { name: "Approval", wide: true, cell: (row) => (row.plan ? row.plan.short : "") },
       { name: "Balance", align: "right", cell: (row) => (row.balance === null ? "–" : row.balance.toFixed(0)) },
       { name: "Mean load", align: "right", wide: true, cell: (row) => percent(row.mean_score) },
       { name: "Highest", align: "right", wide: true, cell: (row) => percent(row.max_score) },
