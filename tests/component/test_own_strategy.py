@@ -70,7 +70,7 @@ def test_a_backtest_compares_it_on_several_processes(site: Path, tmp_path: Path)
     arguments = ("--reports", reports, "--out", tmp_path / "out", "--strategies", "headroom,gentle", "--jobs", 2)
     ballast(site, "backtest", *arguments)
     points = json.loads((tmp_path / "out" / "results.json").read_text())["points"]
-    assert [point["strategy"] for point in points] == ["headroom", "gentle"]
+    assert [point["strategy"] for point in points] == ["steady", "headroom", "gentle"], "what is configured comes first"
     files = len(list((tmp_path / "out" / "points").iterdir()))
     (site / "ballast_gentle.py").write_text(
         (site / "ballast_gentle.py").read_text().replace("GAP = 1_000", "GAP = 900")
