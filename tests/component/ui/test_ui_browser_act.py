@@ -98,6 +98,7 @@ def test_a_plan_that_waits_is_approved_on_the_page(
     with serving(page) as address:
         tab = Tab(browser, address)
         log_in(tab)
+        tab.page.wait_for_selector("button.act >> text=Approve", timeout=READY_MS)  # a log-in draws the view anew
         assert f"{moved.bundle}{moved.source}" in "".join(tab.page.inner_text("main").split()).replace("→", "")
         tab.page.click("button.act >> text=Approve")
         tab.page.fill("dialog textarea", "looked at the plan")
