@@ -241,15 +241,16 @@ class LoadsBatch:
         panes = self.root.open(BROKER.panes).to_pyarrow_dataset()
         marker = Marker(query_id, batch_id, {})
         newest = pc.max(panes.to_table(columns=["pane_end_ms"], filter=marker.others())["pane_end_ms"]).as_py()
-        self.averages.begin_again(marker, newest or 0)
         if newest is None:
+            self.averages.begin_again(marker, None)
             return
         self.newest_ms = newest
         # Sequences belong to this query: a query with a new checkpoint reads the topic again, as intended.
         own = (pc.field("writer") == marker.writer) & (pc.field("batch_id") < batch_id)
         columns = ["broker", "incarnation", "last_sequence", "reports"]
         recent = own & (pc.field("pane_end_ms") > newest - self.settings.recover_ms)
-        rows = panes.to_table(columns=columns, filter=recent)
+        rows = panes.to_table(columns=["batch_id", *columns], filter=recent)
+        self.averages.begin_again(marker, pc.max(rows["batch_id"]).as_py())
         self.seen.recover(zip(*(rows[name].to_pylist() for name in columns), strict=True))
 
 

@@ -67,23 +67,19 @@ class Averages:
 
     # ------------------------------------------------------------ after a start, or a batch that failed
 
-    def begin_again(self, marker: Marker, newest_ms: int) -> None:
-        """Forget everything, and write the averages that the batch before this one owes. `marker`: of this batch;
-        `newest_ms`: the newest pane end of earlier ones."""
+    def begin_again(self, marker: Marker, last: int | None) -> None:
+        """Forget everything, and write the averages that the batch before owes. `marker`: of the next batch; `last`:
+        the last one of this query whose panes are complete; None without one."""
         try:
             self.finish()
         except Exception as error:  # the same query's last words: its rows are made up for below
             log.warning("averages of the batch before %d failed: %s", marker.batch_id, error)
         self._rolling = {}
-        complete = self._root.open(BROKER.panes).to_pyarrow_dataset()
-        own = (pc.field("writer") == marker.writer) & (pc.field("batch_id") < marker.batch_id)
-        recent = own & (pc.field("pane_end_ms") > newest_ms - self._settings.recover_ms)
-        batches = complete.to_table(columns=["batch_id"], filter=recent)["batch_id"]
-        last = pc.max(batches).as_py()
-        written = self._root.handle(BUNDLE.load).transaction_version(marker.app_id(BUNDLE.load))
-        if last is None or (written is not None and written >= last):
+        if last is None:
             return
-        self._make_up(marker.query_id, last)
+        written = self._root.handle(BUNDLE.load).transaction_version(marker.app_id(BUNDLE.load))
+        if written is None or written < last:
+            self._make_up(marker.query_id, last)
 
     def _make_up(self, query_id: str, batch_id: int) -> None:
         owing = Marker(query_id, batch_id, {})

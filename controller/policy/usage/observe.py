@@ -73,9 +73,10 @@ def _misread(model: UsageModel, seen: Seen) -> Bools:
     there = model.bundles.carrier >= 0
     before = sum_by(model.bundles.carrier[there].astype(np.int64), carried[there], len(heard))
     misread = heard & (model.brokers.above < PATIENCE - 1)
+    half = (int(heard.sum()) - 1) // 2
     for usual in (seen.usage, before):  # the same contradiction to both, and not the cluster's
         times = expected / np.maximum(np.maximum(usual, LEAST_READ * seen.limit), TINY)
-        middle = np.partition(times[heard], (int(heard.sum()) - 1) // 2)[(int(heard.sum()) - 1) // 2]
+        middle = np.partition(times[heard], half)[half]
         misread &= times > MISREAD * max(1.0, float(middle))
     return misread
 

@@ -291,5 +291,4 @@ class Planner:
         return None
 
     def _why(self, source: int) -> Reason:
-        full = self.model.score[source] >= self.settings.shed.overloaded_threshold
-        return Reason.OVERLOADED if full else Reason.ABOVE_MEAN
+        return Reason.OVERLOADED if self.model.is_overloaded(source) else Reason.ABOVE_MEAN
