@@ -73,9 +73,10 @@ def _try_to_write(folder: Path) -> None:
 
 def _nearest(uri: str) -> Path | None:
     """The table's folder, or the nearest above it that exists; None in an object store."""
-    place = Path(uri.removeprefix("file://"))
-    if "://" in str(uri.removeprefix("file://")):
+    local = uri.removeprefix("file://")
+    if "://" in local:
         return None
+    place = Path(local)
     return next((folder for folder in (place, *place.parents) if folder.is_dir()), None)
 
 
