@@ -163,7 +163,7 @@ def test_wiped_tables_are_refused_until_an_operator_gives_the_topics_to_a_new_jo
     with Controller(settings, spark, "--new-journal"), Heartbeats(agents, "b1:80"):
         said = capsys.readouterr().err
         assert f"takes these topics over from journal {before}" in said
-        assert "lost: namespace t/n, 1 bundles (commands, journal feed, store): ballast namespace create t/n" in said
+        assert "lost: namespace t/n, 1 bundle (commands, journal feed, store): ballast namespace create t/n" in said
         state = journal.wait(lambda s: len(s.sessions) == 1, "registration")
         assert state.journal_id not in (None, before)
         agents.command("new", "create_namespace", namespace="t/n", bundles=1)
