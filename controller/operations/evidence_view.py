@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from controller.domain.decision import EXECUTED, FIRST_RULES, OF_STEP
 from controller.domain.entries import Kind
 from controller.domain.reasons.words import describe_decision_row, describe_reason, describe_score
-from controller.operations.plans.kept_plans import CARRIES_OUT, find_part, find_plan, fold_plans, was_executed_later
+from controller.operations.plans.kept_plans import CARRIES_OUT, find_part, find_plan, fold_plans, may_have_part, was_executed_later
 from controller.operations.reading import MissingTable, Reader
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
@@ -149,6 +149,8 @@ class EvidenceView:
 
         A decision that carries out a move of a round has the round's evidence and prediction, too.
         """
+        if not any(map(may_have_part, rows)):
+            return [{**row, "plan": None} for row in rows]  # without a look through the journal for plans
         plans, named = self.plans(), self._attempts()
         told = [{**row, "plan": find_part(plans, row, named[row["attempt_id"]])} for row in rows]
         later = [row for row in told if was_executed_later(row)]

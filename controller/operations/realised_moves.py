@@ -14,6 +14,7 @@ from controller.domain.decision import EXECUTED, DecisionKind
 from controller.domain.errors import BadRecord
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.evidence_words import missed_text
+from controller.operations.plans.kept_plans import was_executed_later
 from controller.policy.usage.judged import FULL_END, NOT_YET, RESTARTED, ROUNDS, UNREADABLE, Judged, Move
 
 MOVES = (DecisionKind.TRANSFER.value, DecisionKind.UNLOAD.value)
@@ -29,25 +30,56 @@ _WHY_NOT = {
 def judge_moves(view: EvidenceView, decisions: Sequence[Row], window_ms: int) -> list[Row]:
     """What became of the newest rounds of these decisions: a row for each broker that moves left or reached.
 
-    `window_ms`: how long a reading may still hold load from before a move. Judged together are all moves of a round,
-    not only these; a row's `decisions` are their ids. Brokers that none of `decisions` moved from or to are left out.
+    `window_ms`: how long a reading may still hold load from before a move. Judged together are all moves that were
+    carried out in the time of a round, not only these; a row's `decisions` are their ids. Brokers that none of
+    `decisions` moved from or to are left out.
     """
     moved = [row for row in decisions if is_executed_move(row)]
+    if not moved:
+        return []
     rounds = sorted((row for row in view.rounds() if not row["challenger"]), key=lambda row: row["seq"])
-    place = {row["attempt_id"]: at for at, row in enumerate(rounds)}
-    wanted = sorted({place[row["attempt_id"]] for row in moved if row["attempt_id"] in place}, reverse=True)[:NEWEST]
-    result: list[Row] = []
-    for at in wanted:
-        ends = {
-            row[end] for row in moved if row["attempt_id"] == rounds[at]["attempt_id"] for end in ("source", "target")
-        }
-        result += [row for row in _judge_round(view, rounds, at, window_ms) if row["broker"] in ends]
-    return result
+    ends: dict[int, set[str]] = {}
+    for row in moved:
+        at = _round_of(rounds, row)
+        if at is not None:
+            ends.setdefault(at, set()).update(row[end] for end in ("source", "target"))
+    return [
+        row
+        for at in sorted(ends, reverse=True)[:NEWEST]
+        for row in _judge_round(view, rounds, at, window_ms)
+        if row["broker"] in ends[at]
+    ]
 
 
 def is_executed_move(decision: Row) -> bool:
-    """Whether a decision moved a bundle, and to where it decided."""
-    return decision["kind"] in MOVES and decision["outcome"] == EXECUTED and not missed_text(decision)
+    """Whether a decision moved a bundle, at once or when it was approved, and to where it decided."""
+    done = decision["outcome"] == EXECUTED or was_executed_later(decision)
+    return decision["kind"] in MOVES and done and not missed_text(decision)
+
+
+def _round_of(rounds: Sequence[Row], decision: Row) -> int | None:
+    """The place of the round in whose time a move was carried out: the newest one then, if it waited for an approval,
+    else the one that decided it. None for a move that no round wanted."""
+    plan = decision.get("plan")
+    if plan is not None and plan["outcome_seq"] is not None:
+        return _newest_before(rounds, plan["outcome_seq"])
+    return next((at for at, row in enumerate(rounds) if row["attempt_id"] == decision["attempt_id"]), None)
+
+
+def _newest_before(rounds: Sequence[Row], seq: int) -> int:
+    return bisect_right([row["seq"] for row in rounds], seq) - 1
+
+
+def _moves_in_time_of(view: EvidenceView, rounds: Sequence[Row], at: int) -> list[Row]:
+    """All decisions of rounds that were carried out in the time of this one."""
+    approved = {
+        plan["round_id"]
+        for plan in view.plans()
+        for move in plan["moves"]
+        if move["outcome"] == EXECUTED and _newest_before(rounds, move["outcome_seq"]) == at
+    }
+    of_rounds = (view.decisions(round_id=one, skips=False) for one in sorted({rounds[at]["round_id"], *approved}))
+    return [row for found in of_rounds for row in found if is_executed_move(row) and _round_of(rounds, row) == at]
 
 
 def _judge_round(view: EvidenceView, rounds: Sequence[Row], at: int, window_ms: int) -> list[Row]:
@@ -67,11 +99,7 @@ def _judge_round(view: EvidenceView, rounds: Sequence[Row], at: int, window_ms: 
     except BadRecord:  # stored by another version
         return []
     number = next(n for n, row in enumerate(chosen) if row is deciding)
-    own = [
-        row
-        for row in view.decisions(round_id=deciding["round_id"], skips=False)
-        if row["attempt_id"] == deciding["attempt_id"] and is_executed_move(row)
-    ]
+    own = _moves_in_time_of(view, rounds, at)
     moves = [Move(number, row["bundle"], row["source"], row["target"]) for row in own]
     return [_row_of(deciding, found, own) for found in judge(frames, moves, window_ms)]
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from controller.domain.decision import EXECUTED
 from controller.domain.events import RoundFinished
 from controller.operations.evidence_view import EvidenceView
+from controller.operations.plans.kept_plans import CARRIES_OUT
 from controller.operations.reading import Reader
 from controller.operations.realised_moves import is_executed_move, judge_moves
 from controller.policy.usage.judged import NOT_YET, Judged
@@ -72,3 +77,46 @@ def test_an_error_costs_the_figures_and_nothing_else(
         run.batch(*map(RoundFinished, done.results))
         rounds.gains.judge()
     assert "the gains of the newest moves are not known" in caplog.text
+
+
+def test_moves_that_waited_for_an_approval_count_in_the_round_in_whose_time_they_were_carried_out(
+    tmp_path: Path,
+) -> None:
+    run = begin_skewed(tmp_path, brokers=3, bundles=12, hot=3)
+    run.control = replace(run.control, approve_above=0)
+    rounds = Rounds(run.settings, every_round=False)
+    found: list[Judged] = []
+    waiting: list[str] = []
+    for _ in range(ROUNDS):
+        run.panes(1)
+        if run.state.plan is not None:
+            waiting.append(run.state.plan.round_id)
+            if len(waiting) == 3:  # two rounds later
+                run.command("approve", round=waiting[0])
+                run.panes(1)
+        run._send("round_now", {})
+        done = rounds.advance()
+        assert done is not None
+        found += rounds.gains.judge()
+        run.batch(*map(RoundFinished, done.results))
+        run.settle()
+    rounds.finish()
+    found += rounds.gains.judge()
+
+    approved = waiting[0]
+    reader = Reader(run.settings)
+    view = EvidenceView(reader)
+    (plan,) = (one for one in view.plans() if one["round_id"] == approved)
+    carried_out = {move["decision_id"] for move in plan["moves"] if move["outcome"] == EXECUTED}
+    assert carried_out
+    of_round = view.decisions(round_id=approved, skips=False)
+    stored = judge_moves(view, of_round, reader.window_ms)
+    assert {one for row in stored for one in row["decisions"]} == carried_out
+    order = [row["round_id"] for row in reversed(view.rounds())]
+    assert {order.index(row["round_id"]) - order.index(approved) for row in stored} == {2}
+    facts = ("broker", "moves", "predicted", "half_width", "realised")
+    told = [[getattr(end, name) for name in facts] for end in found]
+    assert any(end.realised is not None for end in found)
+    assert all([row[name] for name in facts] in told for row in stored)
+    (step, *_) = (row for row in view.decisions(skips=False) if row["plan"] and row["plan"]["part"] == CARRIES_OUT)
+    assert judge_moves(view, [step], reader.window_ms), "the decision that carried a move out tells it, too"

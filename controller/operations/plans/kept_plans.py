@@ -45,6 +45,7 @@ def _begin(entry: Entry) -> Row:
             "target": one.target,
             "outcome": None,
             "outcome_ms": None,
+            "outcome_seq": None,
         }
         for one in plan.moves
     ]
@@ -63,6 +64,7 @@ def _go_on(plan: Row, entry: Entry) -> None:
     for move in plan["moves"]:
         if move["decision_id"] in data.get("outcomes", {}):
             move |= {"outcome": data["outcomes"][move["decision_id"]], "outcome_ms": entry.at_ms}
+            move["outcome_seq"] = entry.seq
     if data.get("ended"):
         plan |= {"ended": data["ended"], "ended_ms": entry.at_ms, "ended_seq": entry.seq}
 
@@ -73,13 +75,18 @@ def find_plan(plans: Sequence[Row], of_round: Mapping[str, Any]) -> Row | None:
     return None if of_round["challenger"] else next(own, None)
 
 
+def may_have_part(decision: Mapping[str, Any]) -> bool:
+    """Whether a decision can have to do with a plan at all; tells it without the plans."""
+    return not decision["challenger"] and (decision["outcome"] in _HELD_BACK or "decision" in decision["evidence"])
+
+
 def find_part(plans: Sequence[Row], decision: Mapping[str, Any], seq: int) -> Row | None:
     """What a decision has to do with a plan; None: nothing. `seq`: of the entry that makes the decision count.
 
     `part`: it is one of the plan's moves; it is behind the plan, which keeps moves of later rounds back; or it carries
     out a move, whose `decision_id` is then told.
     """
-    if not plans or decision["challenger"]:
+    if not may_have_part(decision):
         return None
     origin, round_id = decision["evidence"].get("decision"), decision["evidence"].get("round")
     for plan in plans:
@@ -97,7 +104,7 @@ def find_part(plans: Sequence[Row], decision: Mapping[str, Any], seq: int) -> Ro
 
 def _part(part: str, plan: Row, move: Mapping[str, Any]) -> Row:
     told = {name: plan[name] for name in _OF_DECISION}
-    of_move = {name: move.get(name) for name in ("decision_id", "outcome", "outcome_ms")}
+    of_move = {name: move.get(name) for name in ("decision_id", "outcome", "outcome_ms", "outcome_seq")}
     return {"part": part, **told, **of_move, "carried_out_as": None}
 
 

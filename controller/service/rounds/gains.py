@@ -2,7 +2,8 @@
 
 `ballast explain` judges the same moves by the same function from stored rounds. Here the newest rounds are kept in
 memory: a worker that starts again judges no move of the rounds before. A move counts once the journal says that it was
-begun. Nothing depends on the outcome, so an error is logged and forgets the kept rounds.
+begun; one that waited for an approval counts in the round in whose time it was carried out, not in the one that wanted
+it. Nothing depends on the outcome, so an error is logged and forgets the kept rounds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from controller.domain.decision import MOVES, Decision, RoundResult
+from controller.domain.decision import EXECUTED, MOVES, Decision, KeptPlan, RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.ownership import State
 from controller.policy.usage.judged import ROUNDS, Judged, Move
@@ -48,6 +49,7 @@ class Gains:
         self._window_ms = window_ms
         self._rounds: list[_Round] = []  # oldest first
         self._computed: tuple[str, _Round] | None = None  # id of the newest round, which is not journaled yet
+        self._waiting: Mapping[str, Decision] = {}  # moves of the last plan that was kept for an operator
 
     def note_computed(self, result: RoundResult) -> None:
         """A round was computed: the acting strategy's result."""
@@ -55,15 +57,24 @@ class Gains:
         self._computed = result.round_id, _Round(result.at_ms, result.inputs["frame"], decided)
 
     def note_entry(self, entry: Entry) -> None:
-        """An entry of the journal: a round, or a move that begins."""
+        """An entry of the journal: a round, a move that begins, or a plan that waits or is carried out."""
         if entry.kind is Kind.ROUND and not entry.data.get("challenger"):
             if self._computed is not None and entry.data.get("round_id") == self._computed[0]:
                 self._rounds.append(self._computed[1])
             self._computed = None
+        elif entry.kind is Kind.PLAN:
+            self._note_plan(entry)
         elif entry.decision_id is not None and self._rounds and _begins_move(entry):
             newest = self._rounds[-1]
             if entry.decision_id in newest.decided:
                 newest.begun[entry.decision_id] = newest.decided[entry.decision_id]
+
+    def _note_plan(self, entry: Entry) -> None:
+        if "moves" in entry.data:
+            self._waiting = {one.id: one for one in KeptPlan.from_json(entry.data).moves}
+        done = [name for name, outcome in entry.data.get("outcomes", {}).items() if outcome == EXECUTED]
+        if self._rounds:
+            self._rounds[-1].begun |= {name: self._waiting[name] for name in done if name in self._waiting}
 
     def judge(self) -> tuple[Judged, ...]:
         """Both ends of the moves whose rounds can be judged by now; each once."""
