@@ -236,7 +236,7 @@ print("that version is gone: loads as known now" if version is None else f"bundl
 # MAGIC WITH begun AS (
 # MAGIC   SELECT j.bundle, min(j.seq) AS first_seq
 # MAGIC   FROM journal j
-# MAGIC   JOIN chosen c ON c.decision_id = j.decision_id
+# MAGIC   JOIN chosen c ON c.carried_out_as = j.decision_id
 # MAGIC   WHERE j.kind = 'ownership'
 # MAGIC   GROUP BY j.bundle
 # MAGIC ),

@@ -1,7 +1,8 @@
 """What the notebooks share of reading: the tables as views under their names, and older versions of a table.
 
 Of rounds, decisions and scores a view has only what counts: rows whose attempt the journal names, of the strategy in
-charge. Paths are made absolute, because Delta's SQL accepts no relative one.
+charge. A move that waited for an approval says in the view what became of it, instead of that it waits. Paths are made
+absolute, because Delta's SQL accepts no relative one.
 """
 
 from __future__ import annotations
@@ -44,7 +45,30 @@ def _counted(spark: Any, root: str, name: str, rows: DataFrame) -> DataFrame:
     if name == "broker_scores":  # it does not say whose they are
         in_charge = read(spark, root, "rounds").where("NOT challenger").select("attempt_id")
         return rows.join(in_charge.join(named, "attempt_id", "left_semi"), "attempt_id", "left_semi")
-    return rows.where("NOT challenger").join(named, "attempt_id", "left_semi")
+    counted = rows.where("NOT challenger").join(named, "attempt_id", "left_semi")
+    return _as_they_ended(counted) if name == "decisions" else counted
+
+
+def _as_they_ended(decisions: DataFrame) -> DataFrame:
+    """Moves that an approval carried out later, or left out, with that outcome. `carried_out_as`: the decision of the
+    control step that did it, else the decision itself; the journal's entries have that name."""
+    later = (
+        decisions.where("round_id LIKE 'step-%'")
+        .select(
+            F.get_json_object("evidence_json", "$.decision").alias("decision_id"),
+            F.col("decision_id").alias("later_id"),
+            F.col("executed").alias("later_executed"),
+            F.col("outcome").alias("later_outcome"),
+        )
+        .where("decision_id IS NOT NULL")
+    )
+    return (
+        decisions.join(later, "decision_id", "left")
+        .withColumn("carried_out_as", F.coalesce("later_id", "decision_id"))
+        .withColumn("executed", F.coalesce("later_executed", "executed"))
+        .withColumn("outcome", F.coalesce("later_outcome", "outcome"))
+        .drop("later_id", "later_executed", "later_outcome")
+    )
 
 
 def version_up_to(spark: Any, root: str, name: str, column: str, most: int) -> int | None:

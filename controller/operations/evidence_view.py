@@ -16,7 +16,15 @@ import pyarrow.compute as pc
 from controller.domain.decision import EXECUTED, FIRST_RULES, OF_STEP
 from controller.domain.entries import Kind
 from controller.domain.reasons.words import describe_decision_row, describe_reason, describe_score
-from controller.operations.plans.kept_plans import CARRIES_OUT, find_part, find_plan, fold_plans, may_have_part, was_executed_later
+from controller.domain.state import ClusterState
+from controller.operations.plans.kept_plans import (
+    CARRIES_OUT,
+    find_part,
+    find_plan,
+    fold_plans,
+    may_have_part,
+    was_executed_later,
+)
 from controller.operations.reading import MissingTable, Reader
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
@@ -260,6 +268,16 @@ class EvidenceView:
         if self._named is None:
             self._named = self._reader.attempts()
         return self._named
+
+
+def no_rounds_text(state: ClusterState) -> str:
+    """Why there is no row in `rounds`."""
+    if not state.round_seq:
+        return "no round has run yet"
+    return (
+        f"no round is kept, though the journal names some, the newest in entry {state.round_seq}: evidence older than "
+        "its retention is removed, and a table that was lost begins empty"
+    )
 
 
 def carried_out_as(decision: Row) -> str:

@@ -16,7 +16,7 @@ from controller.cli.options import PROBLEM, AsJson, Conf, Limit, Profile, Sets, 
 from controller.cli.show import emit_json, emit_table, emit_text, time_text
 from controller.cli.times import Since, moment_ms
 from controller.domain.errors import BallastError, ConfigError
-from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_view import EvidenceView, no_rounds_text
 from controller.operations.reading import Reader
 from controller.operations.rounds.again import Tally, is_broken, replay_rounds, tally
 from controller.process.clock import wall_ms
@@ -43,7 +43,8 @@ def replay(
         raise ConfigError("rounds are named, and --all or --since is given: name rounds or choose them by time")
     settings = settings_of(conf, profile, sets)
     since_ms = moment_ms(since, wall_ms(), "--since") if since else None
-    view = EvidenceView(Reader(settings))
+    reader = Reader(settings)
+    view = EvidenceView(reader)
     rounds = _chosen(view, names or [], since_ms)
     if not (names or everything or since):
         rounds = rounds[:limit]
@@ -51,6 +52,8 @@ def replay(
     found = tally(rows)
     if as_json:
         emit_json({**found.to_json(), "rounds": rows})
+    elif not rows:
+        emit_text("no round has run in that time" if since else no_rounds_text(reader.outline().state))
     else:
         _print(rows, found, only_broken=everything or since is not None)
     if found.broken:
@@ -80,9 +83,6 @@ def _told(rows: Iterator[Row], count: int) -> Iterator[Row]:
 
 
 def _print(rows: Sequence[Row], found: Tally, only_broken: bool) -> None:
-    if not rows:
-        typer.echo("no round has run in that time" if only_broken else "no round has run yet")
-        return
     shown = [row for row in rows if is_broken(row)] if only_broken else rows
     if shown:
         _print_table(shown)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
-from controller.cli.show import duration_text, emit_json, emit_table, percent_text, time_text
-from controller.operations.evidence_view import EvidenceView
+from controller.cli.show import duration_text, emit_json, emit_table, emit_text, percent_text, time_text
+from controller.operations.evidence_view import EvidenceView, no_rounds_text
 from controller.operations.plans.plan_words import short_text
 from controller.operations.reading import Reader
 
@@ -17,10 +17,14 @@ def rounds(
     conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, limit: Limit = 20
 ) -> None:
     """List the rounds in the journal, newest first."""
-    view = EvidenceView(Reader(settings_of(conf, profile, sets)))
+    reader = Reader(settings_of(conf, profile, sets))
+    view = EvidenceView(reader)
     rows = [view.with_plan(row) for row in view.rounds()[:limit]]
     if as_json:
         emit_json(rows)
+        return
+    if not rows:
+        emit_text(no_rounds_text(reader.outline().state))
         return
     waited = any(row["plan"] for row in rows)
     emit_table(
@@ -55,5 +59,4 @@ def rounds(
             )
             for row in rows
         ],
-        empty="no round has run yet",
     )

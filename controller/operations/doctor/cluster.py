@@ -14,7 +14,7 @@ from controller.ledger.loads_progress import loads_progress
 from controller.operations.adoption_text import adoption_text
 from controller.operations.bundles import find_order_obstacle
 from controller.operations.doctor.finding import Finding, Page, fine, note, severe, warning
-from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_view import EvidenceView, no_rounds_text
 from controller.operations.overview import BAD_PER_HOUR, ROUNDS_MISSED
 from controller.operations.quarantine import count_rules, quarantined
 from controller.operations.reading import MissingTable, Reader
@@ -94,7 +94,7 @@ def check_rounds(view: EvidenceView, state: ClusterState, settings: Settings, no
         return
     interval_ms = 1_000 * settings.rounds.round_interval_s
     if last is None:
-        yield note("rounds", _no_rounds_text(state))
+        yield note("rounds", no_rounds_text(state))
         return
     age_ms = now_ms - last["wall_ms"]
     text = f"the last round, {last['round_id']}, ran {duration_text(age_ms)} ago"
@@ -104,15 +104,6 @@ def check_rounds(view: EvidenceView, state: ClusterState, settings: Settings, no
         late = f"{text}, where one is due every {duration_text(interval_ms)}"
         remedy = "see /healthz of the job, and the lines of process=rounds in its log"
         yield warning("rounds", late, remedy, Page.NO_ROUNDS)
-
-
-def _no_rounds_text(state: ClusterState) -> str:
-    if not state.round_seq:
-        return "no round has run yet"
-    return (
-        f"none is kept, though the journal names rounds, the newest in entry {state.round_seq}: evidence older than "
-        "its retention is removed"
-    )
 
 
 def check_versions(reader: Reader, state: ClusterState) -> Iterator[Finding]:

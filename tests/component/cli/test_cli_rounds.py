@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller.cli.main import main
 from controller.cli.times import moment_ms
 from controller.domain.entries import Kind
 from controller.ledger.follower import Follower
+from controller.ledger.tables import TableRoot
 from controller.policy.strategies.headroom import Headroom
 from tests.component.cli.conftest import Ballast, Document
 from tests.short_run import ShortRun
@@ -45,6 +49,20 @@ def test_rounds_are_chosen_by_time_or_by_name(document: Document, ballast: Balla
     assert (code, err.count("\n")) == (2, 1)
     code, _, err = ballast("replay --since yesterday")
     assert (code, "--since 'yesterday' is no time" in err) == (2, True)
+
+
+def test_a_table_of_rounds_that_was_lost_and_begun_anew_is_not_told_as_no_round(
+    run: ShortRun, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    copy = tmp_path / "tables"
+    shutil.copytree(run.root.root, copy)
+    shutil.rmtree(copy / "rounds")
+    assert TableRoot(copy).create("rounds")
+    for words in (["rounds"], ["replay", "--all"], ["replay"]):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--set", f"tables.root={copy}"])
+        assert not ended.value.code
+        assert "no round is kept, though the journal names some, the newest in entry" in capsys.readouterr().out
 
 
 def test_rounds_of_former_rules_are_skipped_by_name(

@@ -16,6 +16,7 @@ from controller.ledger.tables import TableRoot
 from tests.component.questions.told import broker_of, first_move_of_a_round
 from tests.short_run import HOT, ShortRun
 from tests.spark.pages.notebooks import FOLDER, Ran, check_plots, check_source_format, run_notebook
+from tests.waiting_plans import play_approved
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 NOTEBOOK = FOLDER / "02_why.py"
@@ -185,3 +186,16 @@ def test_without_a_name_it_is_the_newest_move(spark: Any, short_run: ShortRun) -
 def test_a_name_that_no_move_has_is_refused(spark: Any, short_run: ShortRun) -> None:
     with pytest.raises(ValueError, match="no move of a round is named 'nothing'"):
         run_notebook(NOTEBOOK, spark, tables=short_run.root.root, decision="nothing")
+
+
+def test_a_move_that_waited_for_an_approval_is_told_as_it_ended(spark: Any, tmp_path: Path) -> None:
+    story = play_approved(tmp_path / "tables")
+    left_out, moved = story.moves
+    ran = run_notebook(NOTEBOOK, spark, tables=story.run.root.root, decision=moved, window_s=30)
+    outcomes = {row["decision_id"]: row["outcome"] for row in ran.shown["Moves, newest first"]}
+    assert (outcomes[moved], outcomes[left_out]) == ("executed", "408_state_has_moved_on")
+    assert [row["state"] for row in ran.shown["Handover"]][-1] == "owned"
+    decided = run_notebook(FOLDER / "01_operations.py", spark, tables=story.run.root.root).shown["Decided"]
+    assert {row["decision_id"] for row in decided if row["outcome"] == "executed"} == {moved}
+    newest = run_notebook(NOTEBOOK, spark, tables=story.run.root.root, window_s=30)
+    assert newest.shown["The decision"][0]["decision_id"] == moved, "the only one that was carried out"
