@@ -120,8 +120,9 @@ lines(namespace_history, "at_time", "messages_per_s", "namespace", "Messages of 
 # MAGIC %md
 # MAGIC ## What was decided, and why
 # MAGIC Decisions of rounds with the source's score before and the predicted score after, then the reasons why
-# MAGIC brokers gave nothing away. `outcome` is `executed`, at once or when an operator approved the plan, or the reason
-# MAGIC why not (`301_shadow_mode`: rounds only record). Placements by the control step (orphans, first lookups) are in `ballast decisions`.
+# MAGIC brokers gave nothing away. `outcome` is `executed`, at once or when an operator approved the plan, or the
+# MAGIC reason why not (`301_shadow_mode`: rounds only record). Placements by the control step (orphans, first
+# MAGIC lookups) are in `ballast decisions`.
 
 # COMMAND ----------
 
