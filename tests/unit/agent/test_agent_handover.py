@@ -325,6 +325,23 @@ def test_failed_split_drops_parent_and_children(journal: Journal) -> None:
     assert agent.core.inventory() == {}
 
 
+def test_a_child_is_released_once_its_parent_whose_split_failed_has_been_dropped(journal: Journal) -> None:
+    """A failed split may have left the parent served, and with it the child's range (found by simulation, seed 191)."""
+    agent = _owner(journal)
+    left, right = WHOLE.split_at(MIDDLE)
+    journal.own(State.SPLITTING, 2, A, boundary=MIDDLE)
+    journal.add(Kind.SPLIT, bundle=str(WHOLE), by=str(A), data={"children": {str(left): 3, str(right): 3}})
+    journal.own(State.RELEASING, 4, A, B, bundle=right)
+    agent.read(journal)
+    said = [*agent.finish(outcome=Outcome.FAILED, effect=False), *agent.tick(), *agent.finish(right)]
+    assert do.Drop(WHOLE) in said
+    assert WHOLE in agent.served
+    assert Answer("released", right, 4) not in said
+    agent.finish(WHOLE)
+    assert agent.served == {}
+    assert Answer("released", right, 4) in agent.tick()
+
+
 @pytest.mark.parametrize("boundary", [None, 0, RING_END])
 def test_split_at_an_edge_is_rejected(journal: Journal, boundary: int | None) -> None:
     agent = _owner(journal)
