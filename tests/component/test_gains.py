@@ -34,17 +34,23 @@ def judged(run: ShortRun) -> list[Judged]:
     found: list[Judged] = []
     for _ in range(ROUNDS):
         run.panes(1)
-        run._send("round_now", {})
-        done = rounds.advance()
-        assert done is not None
-        found += rounds.gains.judge()
-        run.batch(*map(RoundFinished, done.results))
-        run.settle()
+        found += play_round(run, rounds)
     rounds.finish()
     found += rounds.gains.judge()
     assert rounds.gains.judge() == (), "each move once"
     assert len(rounds.gains._rounds) < ROUNDS, "rounds are forgotten"
     return found
+
+
+def play_round(run: ShortRun, rounds: Rounds) -> list[Judged]:
+    """One round and what it decides; returns what the worker can judge by then."""
+    run._send("round_now", {})
+    done = rounds.advance()
+    assert done is not None
+    judged = rounds.gains.judge()
+    run.batch(*map(RoundFinished, done.results))
+    run.settle()
+    return [*judged]
 
 
 def test_they_are_those_of_the_stored_rounds(run: ShortRun, judged: list[Judged]) -> None:
@@ -94,12 +100,7 @@ def test_moves_that_waited_for_an_approval_count_in_the_round_in_whose_time_they
             if len(waiting) == 3:  # two rounds later
                 run.command("approve", round=waiting[0])
                 run.panes(1)
-        run._send("round_now", {})
-        done = rounds.advance()
-        assert done is not None
-        found += rounds.gains.judge()
-        run.batch(*map(RoundFinished, done.results))
-        run.settle()
+        found += play_round(run, rounds)
     rounds.finish()
     found += rounds.gains.judge()
 
