@@ -111,6 +111,12 @@ def partition_names(topic: str, partitions: int) -> list[str]:
     return [f"{topic}-partition-{i}" for i in range(partitions)] if partitions else [topic]
 
 
+def split_partition(topic: str) -> tuple[str, int | None]:
+    """The topic that this one is a partition of, and its number; itself and None if it is none."""
+    whole, mark, number = topic.rpartition("-partition-")
+    return (whole, int(number)) if mark and number.isdecimal() and number.isascii() else (topic, None)
+
+
 def check_broker_id(text: str) -> str:
     """The id unchanged. Raises BadRecord: ids come from outside and end up in file names and logs."""
     if not _BROKER.fullmatch(text):

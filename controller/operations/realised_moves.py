@@ -15,7 +15,16 @@ from controller.domain.errors import BadRecord
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.evidence_words import missed_text
 from controller.operations.plans.kept_plans import was_executed_later
-from controller.policy.usage.judged import FULL_END, NOT_YET, RESTARTED, ROUNDS, UNREADABLE, Judged, Move
+from controller.policy.usage.judged import (
+    FULL_END,
+    NOT_YET,
+    OTHER_TRAFFIC,
+    RESTARTED,
+    ROUNDS,
+    UNREADABLE,
+    Judged,
+    Move,
+)
 
 MOVES = (DecisionKind.TRANSFER.value, DecisionKind.UNLOAD.value)
 NEWEST = 5  # rounds judged for one document; each takes six stored frames and more
@@ -24,6 +33,7 @@ _WHY_NOT = {
     FULL_END: "the broker was at its limit",
     RESTARTED: "the broker restarted, or was not there all the time",
     UNREADABLE: "a reading of its usage is missing",
+    OTHER_TRAFFIC: "more other traffic came or went than the broker had",
 }
 
 

@@ -12,7 +12,7 @@ from controller.brokers.reference.store.cursor import Cursor
 from controller.brokers.reference.store.protocol import FrameConnection
 from controller.brokers.reference.topic import OpenTopic
 from controller.brokers.runtime import BundleStats, LoadSample
-from controller.domain.ids import Bundle
+from controller.domain.ids import Bundle, split_partition
 
 TOPIC_BYTES = 4096  # bookkeeping of an open topic, measured with tracemalloc: 3–5 KiB
 CONNECTION_BYTES = 64 * 1024  # socket and stream buffers
@@ -47,11 +47,8 @@ def bundle_stats(served: ServedBundle, span_s: float) -> BundleStats:
         stats.backlog_bytes += _backlog_bytes(tail["next"], tail["bytes"], cursors)
     # Pulsar counts producers and consumers as sessions, in its bundle limits too.
     stats.sessions = stats.producers + stats.consumers
-    partitioned = [
-        name.rpartition("-partition-")[0]
-        for name in (*served.topics, *served.tails)
-        if "-partition-" in name and name.rpartition("-partition-")[2].isdigit()
-    ]
+    parts = map(split_partition, (*served.topics, *served.tails))
+    partitioned = [whole for whole, number in parts if number is not None]
     stats.partitions = len(partitioned)
     stats.partitioned_topics = sorted(set(partitioned))
     return stats

@@ -28,5 +28,5 @@ def print_realised(rows: Sequence[Mapping[str, Any]]) -> None:
                 )
                 for row in rows
             ],
-            title="predicted and realised, moves of a round together",
+            title="predicted and realised, moves in the time of a round together",
         )

@@ -23,7 +23,7 @@ from controller.brokers.reference.client.lookup import Lookup
 from controller.config.http_access import http_access
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
-from controller.domain.ids import partition_names
+from controller.domain.ids import partition_names, split_partition
 from controller.operations.reading import Reader
 from controller.operations.text import count_text
 
@@ -83,6 +83,7 @@ async def opened(
 
     async def open_all() -> None:
         partitions = (await lookup.find(topic, asked.seq)).partitions
+        await _check_partition(lookup, topic, asked.seq)
         endpoints.extend(make(name, lookup, links) for name in partition_names(topic, partitions))
         await asyncio.gather(*(endpoint.start() for endpoint in endpoints))
 
@@ -101,6 +102,16 @@ async def opened(
         await lookup.close()
 
 
+async def _check_partition(lookup: Lookup, topic: str, seq: int) -> None:
+    """Raises NotServed for a partition that its topic does not have: it would be a topic that nobody reads."""
+    whole, number = split_partition(topic)
+    if number is None:
+        return
+    partitions = (await lookup.find(whole, seq)).partitions
+    if number >= partitions > 0:
+        raise NotServed(f"{whole} has {count_text(partitions, 'partition')}, numbered from 0: there is no {number}")
+
+
 async def _wait_for(opening: Coroutine[Any, Any, None], wait_s: float, stop: asyncio.Event) -> float | None:
     """None once it is done; else how long it was waited for. Raises NotServed where a broker refuses for good."""
     loop = asyncio.get_running_loop()
@@ -112,7 +123,7 @@ async def _wait_for(opening: Coroutine[Any, Any, None], wait_s: float, stop: asy
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     if not done:
-        return loop.time() - began_s
+        return min(loop.time() - began_s, wait_s)  # a busy machine is late to notice
     try:
         opened.result()
     except Refused as error:

@@ -15,13 +15,14 @@ import numpy as np
 from controller.backtest.advise.advice import Advice, advice_of
 from controller.backtest.advise.rounds import ShadowRound
 from controller.config.settings import Settings
+from controller.domain.decision import MOVES, PlanPhase
 from controller.domain.errors import BallastError
 from controller.domain.ownership import IN_FLIGHT
 from controller.domain.state import LIVE, ClusterState
 from controller.ledger.loads_progress import loads_progress
 from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
-from controller.operations.text import duration_text, few_text, time_text
+from controller.operations.text import count_text, duration_text, few_text, time_text
 from controller.policy.round import RoundInputs, run_round
 from controller.policy.strategies import get
 from controller.policy.view.tabulate import Columns
@@ -30,6 +31,11 @@ from controller.service.rounds.schedule import Progress
 from controller.service.rounds.usage import LearnedUsage
 
 ROUND_ID = "plan"
+_HOLDS_BACK = {
+    PlanPhase.WAITING: "waits for `ballast approve` or `decline`",
+    PlanPhase.APPROVED: "is being carried out",
+    PlanPhase.DECLINED: "was declined, which holds others of its size back for a while",
+}
 
 
 class NoLoads(BallastError):
@@ -86,7 +92,8 @@ def plan_next_round(
     due_ms = (state.round_at_ms // schedule.interval_ms + 1) * schedule.interval_ms
     age_ms = now_ms - progress.newest_event_ms
     late_ms = schedule.interval_ms + schedule.late_allowance_ms + schedule.pane_ms
-    notes = [_mode_note(state), *_notes_on_loads(inputs, age_ms, late_ms), *_notes_on_state(inputs, advice)]
+    mode = _mode_note(state, settings.rounds.approve_above, sum(one.kind in MOVES for one in result.decisions))
+    notes = [mode, *_notes_on_loads(inputs, age_ms, late_ms), *_notes_on_state(inputs, advice)]
     return NextRound(advice, state.mode, state.seq, max(due_ms, inputs.at_ms), age_ms, notes)
 
 
@@ -97,15 +104,27 @@ def _owners(state: ClusterState) -> Columns:
     return {"broker": np.array([*owned, *observed], object)}
 
 
-def _mode_note(state: ClusterState) -> str:
-    """What would become of the plan."""
+def _mode_note(state: ClusterState, approve_above: int | None, moves: int) -> str:
+    """What would become of the plan, which has so many moves."""
     if not state.controller_running:
         return "No controller runs: nobody carries this out (`ballast run`)."
     if state.frozen:
         return "The mass-failure breaker has tripped: rounds move nothing until it resets (`ballast thaw`)."
-    if state.mode == LIVE:
-        return "The mode is live: the next round decides anew and carries out what it decides."
-    return f"The mode is {state.mode}: rounds only record what they decide (`ballast mode live`)."
+    if state.mode != LIVE:
+        return f"The mode is {state.mode}: rounds only record what they decide (`ballast mode live`)."
+    busy = state.plan is not None and state.plan.phase is not PlanPhase.DECLINED
+    if state.plan is not None and (busy or (approve_above is not None and moves > approve_above)):
+        return (
+            f"The mode is live, but the plan of {state.plan.round_id} {_HOLDS_BACK[state.plan.phase]}: the next round "
+            "moves only what an override asks for, and bundles off brokers over their limit."
+        )
+    if approve_above is not None and moves > approve_above:
+        return (
+            f"The mode is live, but a round of more than {count_text(approve_above, 'move')} waits for `ballast "
+            "approve` (rounds.approve_above), except for moves that an override asks for, and off brokers over their "
+            "limit."
+        )
+    return "The mode is live: the next round decides anew and carries out what it decides."
 
 
 def _notes_on_loads(inputs: RoundInputs, age_ms: int, late_ms: int) -> Iterator[str]:

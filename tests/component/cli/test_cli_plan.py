@@ -17,6 +17,7 @@ from controller.service.rounds.next_round import plan_next_round
 from controller.service.rounds.process import Rounds
 from tests.component.cli.conftest import Ballast, Document
 from tests.short_run import OVERRIDES, ShortRun, begin_skewed
+from tests.waiting_plans import begin_waiting
 
 NOTHING_LATE = "rounds.late_allowance_ms=0"
 
@@ -62,6 +63,22 @@ def test_the_plan_is_what_the_next_round_decides(skewed: ShortRun, capsys: pytes
     acted = [d for d in done.results[0].decisions if d.kind is not DecisionKind.SKIP]
     assert planned(document) == [(d.bundle, d.source, d.target) for d in acted]
     assert document["at_ms"] == done.results[0].at_ms
+
+
+def test_a_plan_that_would_wait_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    story = begin_waiting(tmp_path / "tables")
+    behind = f"The mode is live, but the plan of {story.round_id} waits for `ballast approve` or `decline`: "
+    assert behind in " ".join(ask(story.run, capsys).split())
+    story.run.command("decline", round=story.round_id)
+    story.run.project()
+    above = "--set", "rounds.approve_above=0"
+    assert f"the plan of {story.round_id} was declined" in " ".join(ask(story.run, capsys, *above).split())
+    assert "carries out what it decides" in " ".join(ask(story.run, capsys).split()), "small ones do not wait"
+
+
+def test_a_round_that_is_too_large_says_that_it_waits(skewed: ShortRun, capsys: pytest.CaptureFixture[str]) -> None:
+    text = " ".join(ask(skewed, capsys, "--set", "rounds.approve_above=0").split())
+    assert "a round of more than 0 moves waits for `ballast approve` (rounds.approve_above)" in text
 
 
 def late(run: ShortRun) -> Any:

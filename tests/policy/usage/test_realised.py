@@ -10,7 +10,7 @@ import pytest
 from controller.decide import session
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.settings.policy import PolicySettings
-from controller.policy.usage.judged import FULL_END, NOT_YET, RESTARTED, Judged, Move
+from controller.policy.usage.judged import FULL_END, NOT_YET, OTHER_TRAFFIC, RESTARTED, Judged, Move
 from controller.policy.usage.realised import judge
 from controller.policy.view.estimates import NETWORKS, Estimates
 from controller.policy.view.frame import Frame
@@ -138,6 +138,46 @@ def test_bundles_that_stored_frames_do_not_name_count_at_the_average_cost() -> N
         frames.append(known.select(np.array([at == 2, False, False])))
     source, _ = judge(frames, [MOVE])
     assert source.realised == pytest.approx(0.0 - 0.2 * 0.5)
+
+
+def with_totals(frames: list[Frame], of_broker_0: list[int], work_pct: int) -> list[Frame]:
+    """Of each frame, in bytes/s; `work_pct`: what the broker's usage is estimated at in the deciding round."""
+    told = []
+    for each, total in zip(frames, of_broker_0, strict=True):
+        totals = np.zeros((2, len(BUNDLE_FIELDS)), np.int64)
+        totals[0, BUNDLE_FIELDS.index("throughput_in")] = total
+        assert each.estimates is not None
+        brokers = np.tile([work_pct * 1000, 0, 0, 1000], (2, 1))
+        told.append(replace(each, totals=totals, estimates=replace(each.estimates, brokers=brokers)))
+    return told
+
+
+def test_a_little_other_traffic_has_no_absurd_price() -> None:
+    """All traffic of the deciding round is of named bundles, which cost less than the broker used."""
+    frames = with_totals(story([60, 15]), [30_000] * 3 + [21_000] * 3, work_pct=69)
+    source, _ = judge(frames, [MOVE])
+    came = 1_000 * 3 * 0.69 / 30_000
+    assert source.realised == pytest.approx(-0.10 + 0.10 - came)
+    assert 0.06 < came < 0.07
+
+
+def test_a_bundle_that_wakes_up_counts_at_what_traffic_costs_there() -> None:
+    """It had hardly any traffic, so that its cost says nothing of how much more takes."""
+    points = [10, 0, 20]
+    before = [frame(at, [0, 0, 0], points, [10, 1, 30], [60, 5]) for at in range(3)]
+    later = [frame(at, [1, 0, 0], [10, 5, 20], [10, 1, 30], [60, 15]) for at in range(3, 6)]
+    for each in before:
+        each.row_fields[1, BUNDLE_FIELDS.index("throughput_in")] = 10  # bytes/s
+    frames = with_totals([*before, *later], [30_010] * 3 + [25_000] * 3, work_pct=60)
+    source, _ = judge(frames, [MOVE])
+    assert source.realised is not None
+    assert abs(source.realised) < 0.5, "500 times its 1 % would be five brokers"
+
+
+def test_more_other_traffic_than_there_was_tells_nothing_of_the_move() -> None:
+    frames = with_totals(story([60, 15]), [30_000] * 3 + [60_000] * 3, work_pct=60)
+    source, _ = judge(frames, [MOVE])
+    assert (source.realised, source.why_not) == (None, OTHER_TRAFFIC)
 
 
 class Watched:

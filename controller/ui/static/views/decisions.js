@@ -45,7 +45,8 @@ function item(row) {
     },
   });
   const more = others.map((text) => h("p.sentence", null, text));
-  details.append(...[h("summary", null, kind, " ", first), more, h("p.links", null, links, when), body].flat());
+  const summary = h("summary", null, kind, " ", first, " ", h("small", null, since(row.at_ms)));
+  details.append(...[summary, more, h("p.links", null, links, when), body].flat());
   return h("li", { "data-band": row.band }, details);
 }
 
