@@ -115,3 +115,11 @@ def test_what_is_behind_a_plan_and_what_was_declined(tmp_path_factory: pytest.Te
     assert held
     assert {row["plan"]["part"] for row in held} == {"behind"}
     assert f"held back by the plan of {story.round_id}" in tell(story, "explain", later.round_id)
+
+
+@pytest.mark.parametrize("command", ["approve", "decline"])
+def test_who_decides_about_a_plan_says_why(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["--why", " "]):
+        with pytest.raises(SystemExit) as ended:
+            main([command, "1795000000000", *words])
+        assert (ended.value.code, "--why" in capsys.readouterr().err) == (2, True)
