@@ -13,13 +13,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from deltalake.exceptions import DeltaError
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
 from controller.config.http_access import http_access
 from controller.config.load import load_settings
 from controller.config.settings import Settings
-from controller.domain.errors import AnotherController, BallastError, ConfigError, ForeignCommit, without_login
+from controller.domain.errors import (
+    AnotherController,
+    BallastError,
+    ConfigError,
+    ForeignCommit,
+    describe_error,
+    without_login,
+)
 from controller.process.logs import configure_logs
 from controller.process.metrics import new_registry
 from controller.service.arguments import (
@@ -76,7 +84,7 @@ def main(argv: Sequence[str]) -> int:
     except BaseException as error:
         code = exit_code(error)
         print(f"ballast: {_one_line(error)}", file=sys.stderr, flush=True)
-        if code == EXIT_FAILED and not isinstance(error, BallastError):
+        if code == EXIT_FAILED and not isinstance(error, BallastError | DeltaError):
             log.error("the job failed", exc_info=error)
         return code
 
@@ -173,6 +181,9 @@ def _write_pid(path: Path | None) -> Path | None:
 
 
 def _one_line(error: BaseException) -> str:
-    """What it was about, if that was noted, and the first line of its text: Spark's errors have hundreds."""
+    """What it was about, if that was noted, and the first line of its text: Spark's errors have hundreds. Of the table
+    store all of it, as the cause comes last."""
+    if isinstance(error, BallastError | DeltaError):
+        return describe_error(error)
     text = str(error).strip().splitlines()
     return without_login(": ".join([*getattr(error, "__notes__", ()), text[0] if text else type(error).__name__]))

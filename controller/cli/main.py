@@ -15,7 +15,7 @@ from typing import NamedTuple, cast
 import typer
 
 import controller
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, StoreError
 from controller.process.quick_start import import_quickly
 
 # the base of what the command line parser raises; typer exports only a subclass
@@ -112,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(args=given[1:], prog_name=f"ballast {given[0]}", standalone_mode=False)
     except BallastError as error:
         print(f"ballast {given[0]}: {error}", file=sys.stderr)
-        raise SystemExit(2) from error
+        raise SystemExit(1 if isinstance(error, StoreError) else 2) from error  # 1: another start may succeed
     except UsageError as error:
         print(_usage_text(error, given[0]), file=sys.stderr)
         raise SystemExit(2) from None

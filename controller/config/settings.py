@@ -163,7 +163,7 @@ def reveals_secret(text: str) -> bool:
 
 def _without_secrets(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: HIDDEN if _must_hide(name, inner) else inner for name, inner in value.items()}
+        return {name: HIDDEN if _must_hide(name, inner) else _without_secrets(inner) for name, inner in value.items()}
     if isinstance(value, str):
         return without_login(value)
     return list(value) if isinstance(value, tuple) else value

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from controller.domain.errors import ConfigError
+from controller.domain.errors import ConfigError, without_login
 
 _CREDENTIAL = re.compile(
-    r"secret|passw|token|credential|access_key|(account|private|api|storage)_key|(^|_)sas(_|$)", re.IGNORECASE
+    r"secret|passw|token|credential|access_key|(account|private|api|storage|customer)_key|(^|_)sas(_|$)", re.IGNORECASE
 )
 _NAMES_A_PLACE = ("_file", "_path", "_endpoint", "_uri", "_url")  # where a credential is, not the credential
 _UNSAFE = re.compile(r"allow_unsafe_rename$|conditional_put$|copy_if_not_exists$", re.IGNORECASE)
@@ -22,6 +22,11 @@ def check_storage_options(options: Mapping[str, str], origin: str) -> None:
             raise ConfigError(
                 f"tables.storage_options.{name} ({origin}) is a credential, and configurations are shown and stored:"
                 f" put it into the environment, as {name.upper()}"
+            )
+        if without_login(value) != value:
+            raise ConfigError(
+                f"tables.storage_options.{name} ({origin}) has a login in its address, and configurations are shown and"
+                f" stored: give it as {without_login(value).replace('***@', '')}; credentials come from the environment"
             )
         if _UNSAFE.search(name) and value.lower() != SAFE_PUT:
             raise ConfigError(

@@ -87,7 +87,8 @@ def _for_checkpoints(checkpoints: str, spark_conf: Path) -> list[str]:
             f" {EXTRA_JARS / S3A}: run `ballast setup --s3a` once, or keep tables.checkpoints in a folder of the driver"
         )
     given = _setting("spark.driver.extraClassPath", spark_conf.read_text())
-    return ["--driver-class-path", os.pathsep.join([*([given] if given else []), *map(str, jars)])]
+    own_logging = sorted((spark_home() / "jars").glob("slf4j-api-*.jar"))  # an old one in these JARs would log nothing
+    return ["--driver-class-path", os.pathsep.join([*([given] if given else []), *map(str, [*own_logging, *jars])])]
 
 
 def has_local_master(properties: str) -> bool:

@@ -38,7 +38,7 @@ REACHING_KAFKA = (
     "status", "namespace create t/new", "topic create t/n/x", "topic unload t/n/x", "unload t/n/0x00000000_0x80000000",
     "split t/n/0x00000000_0x80000000", "drain b1", "undrain b1", "mode live", "strategy first",
     "override freeze t/n/0x00000000_0x80000000", "override exclude-namespace t/n", "round-now", "thaw",
-    "approve 1", "decline 1", "repair --execute",
+    "approve 1 --why x", "decline 1 --why x", "repair --execute",
 )  # fmt: skip
 # They read no configuration of an operator's; `run` becomes another process (tests/e2e/test_secret_processes.py).
 WITHOUT = ("demo", "sim", "replay-reports", "run", "setup", "init", "package", "spark", "completion")

@@ -10,7 +10,7 @@ import typer
 from controller.cli.options import AsJson, Conf, Profile, Sets, new_group, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table
 from controller.config.http_access import check_http_access
-from controller.service.start_checks import check_places
+from controller.service.start_checks import check_places, check_writers
 
 app = new_group("Configuration: show the effective values, check a file.")
 
@@ -37,6 +37,7 @@ def check(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json
     """Check whether every process would start with this configuration; exit code 2 if not."""
     settings = settings_of(conf, profile, sets)
     check_places(settings)
+    check_writers(settings)
     for host_key in ("http.bind_host", "agent.bind_host"):
         check_http_access(settings, host_key)
     from controller.ui.server import page_rules  # an HTTP server, which takes its time to import

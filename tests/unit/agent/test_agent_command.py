@@ -34,6 +34,7 @@ from controller.cli.run.agent import (
 )
 from controller.config.load import load_settings
 from controller.config.settings import Settings
+from controller.domain.errors import StoreError
 from controller.domain.ids import Session
 from controller.domain.state import METADATA
 
@@ -238,3 +239,18 @@ def test_why_it_was_refused_is_said_once(
     out, err = capfd.readouterr()
     assert (ended.value.code, out, err.count("another process is broker b")) == (3, "", 1)
     assert err.endswith("ballast agent: another process is broker b\n")
+
+
+def test_a_store_that_does_not_answer_at_the_start_lets_the_unit_start_it_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """systemd starts nothing again that ends with 2, as for a bad configuration."""
+
+    async def fail(*_: object) -> Ending:
+        raise StoreError("no segment store answers")
+
+    monkeypatch.setattr(cmd_agent, "_run", fail)
+    with pytest.raises(SystemExit) as ended:
+        main(["agent", "--broker-id", "b1:8080", "--profile", "local", "--set", "http.agent_port=0"])
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.endswith("ballast agent: no segment store answers\n")

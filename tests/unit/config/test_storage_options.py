@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.cli.main import main
 from controller.config.load import load_settings
 from controller.config.table_root import table_root
 from controller.domain.errors import ConfigError
@@ -35,6 +36,7 @@ def test_the_tables_get_what_their_store_needs_to_know() -> None:
         "aws_secret_access_key",
         "aws_access_key_id",
         "aws_session_token",
+        "aws_sse_customer_key_base64",
         "azure_storage_account_key",
         "sas_token",
         "sas",
@@ -53,6 +55,22 @@ def test_the_place_of_a_credential_is_none(name: str, tmp_path: Path) -> None:
     assert load_settings(file, env={}).tables.storage_options == {name: "/run/somewhere"}
 
 
+@pytest.mark.parametrize("name", ["proxy_url", "aws_endpoint"])
+def test_a_login_in_an_address_is_refused_and_shown_nowhere(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "ballast.yaml"
+    file.write_text(f"tables: {{storage_options: {{{name}: 'http://joe:sesame@proxy:3128'}}}}")
+    with pytest.raises(ConfigError, match=rf"storage_options.{name} .* give it as http://proxy:3128") as caught:
+        load_settings(file, env={})
+    assert "sesame" not in str(caught.value)
+
+
+def test_a_value_that_is_no_text_is_told_how_to_write_it(tmp_path: Path) -> None:
+    file = tmp_path / "ballast.yaml"
+    file.write_text("tables: {storage_options: {aws_allow_http: true}}")
+    with pytest.raises(ConfigError, match="aws_allow_http: 'true'"):
+        load_settings(file, env={})
+
+
 @pytest.mark.parametrize("option", ["aws_s3_allow_unsafe_rename: 'true'", "aws_conditional_put: disabled"])
 def test_what_would_let_two_controllers_write_is_refused(option: str) -> None:
     with pytest.raises(ConfigError, match="two controllers"):
@@ -67,3 +85,9 @@ def test_spark_does_not_write_to_an_object_store() -> None:
     check_writers(load_settings(None, overrides=("tables.root=s3://lake/ballast",), env={}))
     check_writers(load_settings(None, overrides=("loads.writer=spark",), env={}))
     check_writers(load_settings(None, overrides=("tables.root=file:///lake/ballast", "loads.writer=spark"), env={}))
+
+
+def test_config_check_refuses_the_writer_that_a_start_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["config", "check", "--set", "tables.root=s3://lake/ballast", "--set", "loads.writer=spark"])
+    assert (ended.value.code, "loads.writer = spark" in capsys.readouterr().err) == (2, True)

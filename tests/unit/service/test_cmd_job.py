@@ -101,6 +101,9 @@ def test_checkpoints_in_s3_need_jars_that_the_driver_alone_gets(
     file = tmp_path / "spark.conf"
     file.write_text("spark.driver.extraClassPath /opt/ours\n")
     command = spark_submit_command([], file, checkpoints=place)
-    assert command[command.index("--driver-class-path") + 1] == f"/opt/ours:{jars[0]}:{jars[1]}"
+    ours, logging, *theirs = command[command.index("--driver-class-path") + 1].split(":")
+    assert (ours, theirs) == ("/opt/ours", list(map(str, jars)))
+    assert Path(logging).is_file(), "Spark's own logging, before an old one in the bundle, with which Spark is silent"
+    assert Path(logging).name.startswith("slf4j-api-2")
     assert not [jar for jar in jars if str(jar) in command[command.index("--jars") + 1]]
     assert "--driver-class-path" not in spark_submit_command([], file, checkpoints="hdfs://nameservice/checkpoints")

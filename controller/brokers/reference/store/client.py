@@ -59,7 +59,15 @@ class StoreClient:
     async def start(self) -> None:
         """Connect. Raises StoreError when the store does not answer within `timeout_s`."""
         self._keeper = asyncio.create_task(self._keep_connected(), name="store-client")
-        await self.call({"op": "ping"})
+        try:
+            await self.call({"op": "ping"})
+        except StoreError as error:
+            if self._answers:
+                raise
+            raise StoreError(
+                f"no segment store answers at {self._host}:{self._port} within {self._timeout_s:g} s: is"
+                " `ballast store` running, and is store.address right?"
+            ) from error
 
     async def stop(self) -> None:
         """Close the connection; unanswered requests raise StoreError."""
