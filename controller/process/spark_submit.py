@@ -69,10 +69,14 @@ def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK
 def check_deploy_mode(spark_conf: Path) -> None:
     """Raise ConfigError where the settings ask for a driver on the cluster and Spark has none for Python there."""
     properties = spark_conf.read_text()
-    if _setting("spark.submit.deployMode", properties) == "cluster" and _master(properties).startswith("spark:"):
+    mode, master = _setting("spark.submit.deployMode", properties), _master(properties)
+    if mode not in ("", "client", "cluster"):
+        raise ConfigError(f"spark.submit.deployMode = {mode} in {spark_conf} is no mode of Spark: give client")
+    if mode == "cluster" and (not master or master.startswith(("spark:", "local"))):
         raise ConfigError(
-            f"spark.submit.deployMode = cluster in {spark_conf} is not allowed with {_master(properties)}: a standalone"
-            " cluster runs no Python drivers; give client, and start Ballast on a machine that the workers can reach"
+            f"spark.submit.deployMode = cluster in {spark_conf} is not allowed with {master or 'no spark.master'}: only"
+            " YARN and Kubernetes run Python drivers; give client, and start Ballast on a machine that the workers can"
+            " reach"
         )
 
 

@@ -35,6 +35,8 @@ def package(
     place = file / f"ballast-{__version__}.zip" if file.is_dir() else file
     if place.suffix != ".zip":
         raise ConfigError(f"{place} does not end in .zip, and Spark takes no other archive of Python code")
+    if not place.absolute().parent.is_dir():
+        raise ConfigError(f"{place}: there is no folder {place.absolute().parent}; create it, or give another one")
     emit_text(f"{place}: {write_zip(place)} modules")
 
 

@@ -63,7 +63,7 @@ def test_settings_for_a_cluster_are_in_client_mode_with_a_python_on_both_sides(t
     assert given["spark.pyspark.python"]
     file.write_text(text + "\nspark.submit.deployMode cluster\n")
     if given["spark.master"].startswith("spark:"):
-        with pytest.raises(ConfigError, match="runs no Python drivers"):
+        with pytest.raises(ConfigError, match="only YARN and Kubernetes run Python drivers"):
             check_deploy_mode(file)
 
 

@@ -43,6 +43,12 @@ def test_a_driver_on_a_standalone_cluster_is_refused(tmp_path: Path) -> None:
     file.write_text("spark.master spark://m:7077\nspark.submit.deployMode cluster\n")
     with pytest.raises(ConfigError, match=r"deployMode = cluster in .*spark\.conf is not allowed with spark://m:7077"):
         check_deploy_mode(file)
+    file.write_text("spark.submit.deployMode cluster\n")
+    with pytest.raises(ConfigError, match=r"is not allowed with no spark\.master"):
+        check_deploy_mode(file)
+    file.write_text("spark.master yarn\nspark.submit.deployMode CLUSTER\n")
+    with pytest.raises(ConfigError, match=r"deployMode = CLUSTER in .* is no mode of Spark"):
+        check_deploy_mode(file)
     for allowed in ("spark.master yarn\nspark.submit.deployMode cluster", "spark.master spark://m:7077"):
         file.write_text(allowed)
         check_deploy_mode(file)
