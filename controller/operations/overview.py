@@ -302,8 +302,8 @@ def find_problems(document: Mapping[str, Any]) -> list[str]:
     if plan is not None and plan["phase"] == PlanPhase.WAITING.value:
         moves, name = count_text(len(plan["moves"]), "move"), plan["round_id"]
         found.append(
-            f"a plan of {moves} waits: look at it with `ballast explain {name}`, then `ballast approve {name}` or "
-            f"`ballast decline {name}`"
+            f"a plan of {moves} waits: look at it with `ballast explain {name}`, then `ballast approve {name} --why "
+            f"REASON` or `ballast decline {name} --why REASON`"
         )
     if document["guard_frozen"]:
         found.append("the mass-failure breaker keeps leases alive: bring the brokers back, or `ballast thaw`")

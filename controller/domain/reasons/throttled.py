@@ -79,8 +79,8 @@ THROTTLED: Mapping[Reason, Explained] = {
         ("a plan of that size waits for an operator's approval",),
         "The round has more moves than `rounds.approve_above`, or a plan that has waits or is being carried out. Moves "
         "off brokers over their limit do not wait.",
-        "`ballast status` names the plan that waits: `ballast approve ROUND` or `ballast decline ROUND`. Afterwards "
-        "`ballast explain ROUND` says what became of it.",
+        "`ballast status` names the plan that waits: `ballast approve ROUND` or `ballast decline ROUND`, with `--why`. "
+        "Afterwards `ballast explain ROUND` says what became of it.",
         ("rounds.approve_above", "rounds.approval_minutes"),
     ),
 }  # fmt: skip
