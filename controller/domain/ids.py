@@ -18,6 +18,7 @@ from controller.domain.errors import BadRecord, shown
 RING_END = 0xFFFFFFFF
 MAX_BUNDLE_CHARS = 512  # of a bundle's name; `Bundle.parse` keeps 200,000 of them
 _BUNDLE = re.compile(r"([^/\s]+/[^/\s]+)/0x([0-9a-fA-F]{8})_0x([0-9a-fA-F]{8})")
+_PARTITION = re.compile(r"(.*)-partition-([0-9]{1,9})")
 _TOPIC = re.compile(r"(persistent|non-persistent)://([^/\s]+)/([^/\s]+)/(\S+)")
 _BROKER = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}")
 _SESSION = re.compile(r"(.*)#([0-9]{1,16})\.([^.]*)\.([0-9]{1,16})", re.DOTALL)
@@ -113,8 +114,8 @@ def partition_names(topic: str, partitions: int) -> list[str]:
 
 def split_partition(topic: str) -> tuple[str, int | None]:
     """The topic that this one is a partition of, and its number; itself and None if it is none."""
-    whole, mark, number = topic.rpartition("-partition-")
-    return (whole, int(number)) if mark and number.isdecimal() and number.isascii() else (topic, None)
+    match = _PARTITION.fullmatch(topic)
+    return (match[1], int(match[2])) if match else (topic, None)
 
 
 def check_broker_id(text: str) -> str:

@@ -276,7 +276,7 @@ def no_rounds_text(state: ClusterState) -> str:
         return "no round has run yet"
     return (
         f"no round is kept, though the journal names some, the newest in entry {state.round_seq}: evidence older than "
-        "its retention is removed, and a table that was lost begins empty"
+        "its retention is removed, and a lost table is created empty"
     )
 
 

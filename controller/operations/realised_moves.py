@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from controller.domain.decision import EXECUTED, DecisionKind
@@ -33,7 +34,7 @@ _WHY_NOT = {
     FULL_END: "the broker was at its limit",
     RESTARTED: "the broker restarted, or was not there all the time",
     UNREADABLE: "a reading of its usage is missing",
-    OTHER_TRAFFIC: "more other traffic came or went than the broker had",
+    OTHER_TRAFFIC: "the broker gained or lost more other traffic than it carried",
 }
 
 
@@ -47,10 +48,10 @@ def judge_moves(view: EvidenceView, decisions: Sequence[Row], window_ms: int) ->
     moved = [row for row in decisions if is_executed_move(row)]
     if not moved:
         return []
-    rounds = sorted((row for row in view.rounds() if not row["challenger"]), key=lambda row: row["seq"])
+    rounds = _Rounds(sorted((row for row in view.rounds() if not row["challenger"]), key=_seq_of))
     ends: dict[int, set[str]] = {}
     for row in moved:
-        at = _round_of(rounds, row)
+        at = rounds.place_of(row)
         if at is not None:
             ends.setdefault(at, set()).update(row[end] for end in ("source", "target"))
     return [
@@ -67,40 +68,53 @@ def is_executed_move(decision: Row) -> bool:
     return decision["kind"] in MOVES and done and not missed_text(decision)
 
 
-def _round_of(rounds: Sequence[Row], decision: Row) -> int | None:
-    """The place of the round in whose time a move was carried out: the newest one then, if it waited for an approval,
-    else the one that decided it. None for a move that no round wanted."""
-    plan = decision.get("plan")
-    if plan is not None and plan["outcome_seq"] is not None:
-        return _newest_before(rounds, plan["outcome_seq"])
-    return next((at for at, row in enumerate(rounds) if row["attempt_id"] == decision["attempt_id"]), None)
+@dataclass(frozen=True, eq=False)
+class _Rounds:
+    """Those of the strategy in charge, oldest first, and where each is."""
+
+    rows: Sequence[Row]
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {row["attempt_id"]: at for at, row in enumerate(self.rows)}
+
+    def place_of(self, decision: Row) -> int | None:
+        """The place of the round in whose time a move was carried out: the newest one then, if it waited for an
+        approval, else the one that decided it. None for a move that no round wanted."""
+        plan = decision.get("plan")
+        if plan is not None and plan["outcome_seq"] is not None:
+            return self.newest_at(plan["outcome_seq"])
+        return self._places.get(decision["attempt_id"])
+
+    def newest_at(self, seq: int) -> int:
+        """The place of the last round that the journal had at that entry."""
+        return bisect_right(self.rows, seq, key=_seq_of) - 1
 
 
-def _newest_before(rounds: Sequence[Row], seq: int) -> int:
-    return bisect_right([row["seq"] for row in rounds], seq) - 1
+def _seq_of(row: Row) -> int:
+    return int(row["seq"])
 
 
-def _moves_in_time_of(view: EvidenceView, rounds: Sequence[Row], at: int) -> list[Row]:
+def _moves_in_time_of(view: EvidenceView, rounds: _Rounds, at: int) -> list[Row]:
     """All decisions of rounds that were carried out in the time of this one."""
     approved = {
         plan["round_id"]
         for plan in view.plans()
         for move in plan["moves"]
-        if move["outcome"] == EXECUTED and _newest_before(rounds, move["outcome_seq"]) == at
+        if move["outcome"] == EXECUTED and rounds.newest_at(move["outcome_seq"]) == at
     }
-    of_rounds = (view.decisions(round_id=one, skips=False) for one in sorted({rounds[at]["round_id"], *approved}))
-    return [row for found in of_rounds for row in found if is_executed_move(row) and _round_of(rounds, row) == at]
+    of_rounds = (view.decisions(round_id=one, skips=False) for one in sorted({rounds.rows[at]["round_id"], *approved}))
+    return [row for found in of_rounds for row in found if is_executed_move(row) and rounds.place_of(row) == at]
 
 
-def _judge_round(view: EvidenceView, rounds: Sequence[Row], at: int, window_ms: int) -> list[Row]:
+def _judge_round(view: EvidenceView, rounds: _Rounds, at: int, window_ms: int) -> list[Row]:
     """Of one round, by the stored rounds around it."""
     from controller.policy.usage.realised import judge  # the usage model: most documents have no move to judge
     from controller.policy.view.frame import Frame
 
-    deciding = rounds[at]
-    times = [row["at_ms"] for row in rounds]
-    first = bisect_right(times, deciding["at_ms"] + window_ms)
-    chosen = [*rounds[max(0, at - ROUNDS + 1) : at + 1], *rounds[max(first, at + 1) : first + ROUNDS]]
+    rows, deciding = rounds.rows, rounds.rows[at]
+    first = bisect_right([row["at_ms"] for row in rows], deciding["at_ms"] + window_ms)
+    chosen = [*rows[max(0, at - ROUNDS + 1) : at + 1], *rows[max(first, at + 1) : first + ROUNDS]]
     stored = view.inputs([row["attempt_id"] for row in chosen], chosen[0]["wall_ms"], chosen[-1]["wall_ms"])
     if "estimates" not in stored[deciding["attempt_id"]]["frame"]:
         return []

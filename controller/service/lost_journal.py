@@ -18,7 +18,7 @@ from controller.bus.topics import MAX_RECORD_BYTES
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.events import BrokerEvent, Heartbeat, parse_broker_event, parse_command, parse_heartbeat
-from controller.domain.ids import MAX_PARTITIONS, Bundle, namespace_of
+from controller.domain.ids import MAX_PARTITIONS, Bundle, namespace_of, split_partition
 from controller.domain.ring import MAX_BUNDLES_AT_CREATION
 from controller.domain.state import JOURNAL, authority_of
 from controller.domain.strict_json import parse_strictly
@@ -26,7 +26,6 @@ from controller.operations.text import count_text
 
 LISTED = 100  # namespaces, and as many topics; the rest is only counted
 STORE, EVENTS, FEED, COMMANDS = "store", "agents' events", "journal feed", "commands"
-_PARTITION = re.compile(r"(.*)-partition-([0-9]{1,9})")
 _NAMESPACE = re.compile(r"[^/\s]{1,256}/[^/\s]{1,256}")
 
 
@@ -61,9 +60,9 @@ class LostJournal:
             namespace = _namespace_of(name)
             if namespace is not None:
                 self._namespace(namespace, STORE)
-            part = _PARTITION.fullmatch(name)
-            if part is not None:
-                self._topic(part[1], int(part[2]) + 1, STORE)
+            whole, number = split_partition(name)
+            if number is not None:
+                self._topic(whole, number + 1, STORE)
 
     def note_heartbeat(self, raw: bytes | None) -> None:
         """Note an agent's heartbeat, which states its kind of runtime."""

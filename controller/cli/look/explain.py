@@ -199,7 +199,7 @@ def _print_not_moved(found: Mapping[str, Any], owner: str | None) -> None:
             title=f"considered and left in {len(found['times'])} of {rounds}",
         )
     elif not found["rounds"]:
-        emit_text("no round that is kept could have considered it")
+        emit_text("no kept round could have considered it")
     elif owner is None:
         emit_text(f"{none}: nobody owns it, and rounds move only what has an owner")
     elif found["why_not"] is None:

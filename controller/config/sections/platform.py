@@ -122,7 +122,7 @@ class Tables(Section):
         "What an object store needs to be told, by delta-rs's names, such as its endpoint and its region. Credentials "
         "come from the environment, the credentials file or the machine's role.",
         source=DESIGN,
-        allowed="names and texts without credentials, such as {aws_region: eu-west-1, aws_allow_http: 'true'}",
+        allowed="names and text values without credentials, such as {aws_region: eu-west-1, aws_allow_http: 'true'}",
     )
 
 

@@ -6,10 +6,10 @@ is what the prediction was wrong by. Moves of one round at the same broker are j
 went in other rounds count at their estimated cost, and their errors widen the interval. CPU only.
 
 A stored frame names only the bundles that its round considered. What is not named in all of the rounds is the rest of
-its broker, and so is what a bundle carries beyond ten times its traffic of the deciding round, whose cost says nothing
-of so much. The rest's traffic costs what the named bundles leave of the broker's usage, and at most three times what
-all traffic costs there on average: hardly any rest would else have an absurd price. Where more of it came or went than
-the broker had altogether, nobody can tell what the moves did.
+its broker, and so is what a bundle carries beyond ten times its traffic of the deciding round, as its cost there says
+nothing about so much. The rest's traffic costs what the named bundles leave of the broker's usage, and at most three
+times what all traffic costs there on average: otherwise a tiny rest would have an absurd price. Where the rest changes
+by more than all that the broker carried, nobody can tell what the moves did.
 """
 
 from __future__ import annotations

@@ -112,13 +112,13 @@ def _mode_note(state: ClusterState, approve_above: int | None, moves: int) -> st
         return "The mass-failure breaker has tripped: rounds move nothing until it resets (`ballast thaw`)."
     if state.mode != LIVE:
         return f"The mode is {state.mode}: rounds only record what they decide (`ballast mode live`)."
-    busy = state.plan is not None and state.plan.phase is not PlanPhase.DECLINED
-    if state.plan is not None and (busy or (approve_above is not None and moves > approve_above)):
+    too_many = approve_above is not None and moves > approve_above
+    if state.plan is not None and (too_many or state.plan.phase is not PlanPhase.DECLINED):
         return (
             f"The mode is live, but the plan of {state.plan.round_id} {_HOLDS_BACK[state.plan.phase]}: the next round "
             "moves only what an override asks for, and bundles off brokers over their limit."
         )
-    if approve_above is not None and moves > approve_above:
+    if approve_above is not None and too_many:
         return (
             f"The mode is live, but a round of more than {count_text(approve_above, 'move')} waits for `ballast "
             "approve` (rounds.approve_above), except for moves that an override asks for, and off brokers over their "

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.domain.errors import BadRecord, InvariantBroken
-from controller.domain.ids import RING_END, Bundle, Session, namespace_of, partition_names, topic_hash
+from controller.domain.ids import (
+    RING_END,
+    Bundle,
+    Session,
+    namespace_of,
+    partition_names,
+    split_partition,
+    topic_hash,
+)
 from controller.domain.ring import check_cover, initial_bundles, locate
 from tests.unit.control.step_driver import StepDriver
 
@@ -129,3 +137,10 @@ def test_a_thousand_topics_in_64_bundles_on_16_brokers() -> None:
         per_broker[owner.broker] += 1
     assert sum(per_broker.values()) == 1000
     assert max(per_broker.values()) <= 1.5 * 1000 / 16
+
+
+def test_a_partition_is_told_from_a_topic_whose_name_ends_like_one() -> None:
+    topic = "persistent://t/n/orders"
+    assert [split_partition(name) for name in partition_names(topic, 3)] == [(topic, 0), (topic, 1), (topic, 2)]
+    for end in ("", "-partition-", "-partition-x", "-partition-٣", f"-partition-{'9' * 5_000}"):
+        assert split_partition(topic + end) == (topic + end, None)
