@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
 from types import ModuleType
 
@@ -13,8 +14,9 @@ _own_process: list[bool] = []
 def import_quickly(module: str) -> ModuleType:
     """Import what a command needs, in a process that is the command's own, and settle it.
 
-    Of the many objects that imports make none is garbage.
+    Of the many objects that imports make none is garbage. For plugins pydantic would read the metadata of every package.
     """
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     gc.disable()
     try:
         return importlib.import_module(module)
