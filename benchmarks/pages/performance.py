@@ -102,8 +102,41 @@ def spark_model(results: Mapping[str, Mapping[str, Any]]) -> str:
     return _table(head, rows)
 
 
+def handover_gaps(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """The gaps of `handover` beside the transfers that they are a part of, by run."""
+    figures = results.get("handover", {}).get("figures", {})
+    named = {"with_loads": "whole job, tables in a folder", "control_alone": "control alone, tables in a folder",
+             "tables_in_store": "control alone, tables in an object store"}  # fmt: skip
+    rows = [
+        (what, f"{row['transfers']}", *map(_spread, (row["gap_ms"], *row["steps_ms"].values())))
+        for name, what in named.items()
+        if (row := figures.get(name))
+    ]
+    head = ("run", "transfers", "gap", "from `transferring` to `releasing`", "from `transferring` to `owned`")
+    return _table((*head[:2], *(f"{name}: p50 / p99 / worst ms" for name in head[2:])), rows)
+
+
+def report_times(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Reports and rounds of `report_latency`, by where the job runs."""
+    figures = results.get("report_latency", {}).get("figures", {})
+    known = {"local mode": figures, "two workers of a core": figures.get("on_cluster", {})}
+    rows = []
+    for where, found in known.items():
+        if "rounds" in found:
+            latency, rounds = found["latency_s"], found["rounds"]
+            due, computed = rounds["due_to_journaled_s"], rounds["computed_s"]
+            counts = f"{latency['count']}", f"{due['count']}"
+            rows.append((where, counts[0], _spread(latency), counts[1], _spread(due), _spread(computed)))
+    return _table(
+        ("on", "reports", "report to row: p50 / p99 / worst s", "rounds", "due to journaled: p50 / p99 / worst s",
+         "computed: p50 / p99 / worst s"), rows,
+    )  # fmt: skip
+
+
 PARTS = {
     "targets": targets,
+    "handover_gaps": handover_gaps,
+    "report_times": report_times,
     "machines": machines,
     "control_path": control_path,
     "spark_cost": spark_cost,
@@ -128,6 +161,11 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _plain(value: float | None) -> str:
     return "not seen" if value is None else f"{value:g}"
+
+
+def _spread(times: Mapping[str, float]) -> str:
+    """Median, 99th percentile and worst of a summary."""
+    return " / ".join(f"{times[name]:g}" for name in ("p50", "p99", "max"))
 
 
 def _verdict(target: Mapping[str, Any]) -> str:

@@ -123,16 +123,17 @@ class LocalCluster:
     # ------------------------------------------------------------ up
 
     def up(
-        self, brokers: Sequence[str], job_only: str | None = None, on_page: Callable[[str], None] | None = None
-    ) -> None:
+        self, brokers: Sequence[str], job_only: str | None = None, on_page: Callable[[str], None] | None = None,
+        sections: Mapping[str, Mapping[str, object]] | None = None,
+    ) -> None:  # fmt: skip
         """Start everything in the fastest order: the job's JVM starts at the same time as the rest.
 
         `on_page` gets the address of the operators' page, which is served only if somebody wants it. It is there
-        before anything else: whoever opens it sees the cluster come up.
+        before anything else: whoever opens it sees the cluster come up. `sections`: see `configure`.
         """
         if on_page is not None:
             on_page(self.serve_page())
-        self.start_kafka_and_store()
+        self.start_kafka_and_store(sections)
         self.start_job(only=job_only)
         for broker in brokers:
             self.start_agent(broker)
@@ -143,10 +144,10 @@ class LocalCluster:
             f"the registration of {len(brokers)} brokers",
         )
 
-    def start_kafka_and_store(self) -> None:
+    def start_kafka_and_store(self, sections: Mapping[str, Mapping[str, object]] | None = None) -> None:
         """Start Kafka and the segment store; create topics, tables and the configuration file of all processes."""
         self.start_kafka()
-        self.start_segment_store()
+        self.start_segment_store(sections)
 
     def start_segment_store(self, sections: Mapping[str, Mapping[str, object]] | None = None) -> None:
         """Start the segment store and configure the cluster; Kafka runs. `sections`: see `configure`."""

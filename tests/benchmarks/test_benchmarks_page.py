@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from benchmarks.pages.performance import PAGE, load_results, main, render, spark_cost, spark_model
+from benchmarks.pages.performance import (
+    PAGE,
+    handover_gaps,
+    load_results,
+    main,
+    render,
+    report_times,
+    spark_cost,
+    spark_model,
+)
 
 RESULT = {
     "taken_at": "2026-01-02T03:04:05+00:00",
@@ -62,3 +71,18 @@ def test_the_spark_tables_say_what_each_row_was_measured_on() -> None:
     ]  # fmt: skip
     assert spark_model(results).splitlines()[2] == "| 5,000 | 1,000,000 | 9.5 | 0.2 | 4,000 | 900 |"
     assert spark_cost({}) == spark_model({}) == "Not measured yet.\n"
+
+
+def test_gaps_and_reports_are_told_by_run_and_only_of_those_measured() -> None:
+    def times(p50: float, count: int = 9) -> dict[str, float]:
+        return {"count": count, "p50": p50, "p99": p50 + 1, "max": p50 + 2}
+
+    steps = {"transferring_to_releasing": times(30), "transferring_to_owned": times(40)}
+    gaps = {"figures": {"tables_in_store": {"transfers": 7, "gap_ms": times(20.5), "steps_ms": steps}}}
+    (line,) = handover_gaps({"handover": gaps}).splitlines()[2:]
+    assert line.endswith("object store | 7 | 20.5 / 21.5 / 22.5 | 30 / 31 / 32 | 40 / 41 / 42 |")
+    found = {"latency_s": times(1), "rounds": {"due_to_journaled_s": times(2, 3), "computed_s": times(4, 3)}}
+    reports = {"figures": {"latency_s": times(5), "on_cluster": found}}
+    (line,) = report_times({"report_latency": reports}).splitlines()[2:]
+    assert line == "| two workers of a core | 9 | 1 / 2 / 3 | 3 | 2 / 3 / 4 | 4 / 5 / 6 |"
+    assert handover_gaps({}).count("\n") == report_times({}).count("\n") == 2

@@ -2,7 +2,8 @@
 
 Commands transfer bundles, several at a time, while a producer sends 200 messages/s to each topic and a reader reads
 them. The gap is the time from the old owner's last acknowledgement to the new owner's first. It is measured with the
-whole job and with the control query alone. A run that loses, duplicates or reorders a message is invalid.
+whole job, with the control query alone, and with that while the tables are in an object store: the S3 server of the
+tests. A run that loses, duplicates or reorders a message is invalid.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from benchmarks.measure.clients.clients import Clients, check_figures, one_topic_a_bundle, problems_of
 from benchmarks.measure.figures import summary
+from benchmarks.measure.object_store import new_root, served, storage_options
 from benchmarks.measure.result import Result, Target
 from controller.domain.entries import Entry, Kind
 from controller.domain.ownership import State
@@ -30,13 +32,17 @@ TARGETS = [
     Target("with_loads.gap_ms.p99", 150, "ms"),
     Target("control_alone.gap_ms.p50", 25, "ms"),
     Target("control_alone.gap_ms.p99", 150, "ms"),
+    Target("tables_in_store.gap_ms.p50", 25, "ms"),
+    Target("tables_in_store.gap_ms.p99", 150, "ms"),
 ]
+TRANSFERS_IN_STORE = 100
 STALLED_S = 60.0  # without a finished transfer for this long, something is broken
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The size of a run. `only`: the part of the job that runs, None for all."""
+    """The size of a run. `only`: the part of the job that runs, None for all. `store`: the address of the object store
+    with the tables, None for a folder."""
 
     brokers: int = 3
     bundles: int = 4
@@ -47,6 +53,7 @@ class Options:
     rest_s: float = 1.0  # minimum time between two moves of a bundle
     warm_up_s: float = 10.0
     only: str | None = None
+    store: str | None = None
     seed: int = 11
 
 
@@ -88,13 +95,19 @@ class Mover:
 
 
 def run(folder: Path, quick: bool = False) -> Result:
-    """Measure with the whole job, then with the control query alone."""
+    """Measure with the whole job, then with the control query alone, then with the tables in an object store."""
     options = Options(transfers=12, warm_up_s=3.0) if quick else Options()
     figures: dict[str, Any] = {}
     broken: list[str] = []
-    for name, only in (("with_loads", None), ("control_alone", "control")):
-        figures[name], found = measure(folder / name, replace(options, only=only))
-        broken += [f"{name}: {text}" for text in found]
+    with served(folder) as address:
+        few = min(options.transfers, TRANSFERS_IN_STORE)
+        for name, part in (
+            ("with_loads", options),
+            ("control_alone", replace(options, only="control")),
+            ("tables_in_store", replace(options, only="control", store=address, transfers=few)),
+        ):
+            figures[name], found = measure(folder / name, part)
+            broken += [f"{name}: {text}" for text in found]
     return Result("handover", figures, TARGETS, broken)
 
 
@@ -102,7 +115,8 @@ def measure(folder: Path, options: Options) -> tuple[dict[str, Any], list[str]]:
     """One run: its figures, and what broke."""
     topics = one_topic_a_bundle(NAMESPACE, options.bundles)
     with LocalCluster(folder, profile="local", overrides=("rounds.mode=shadow",)) as cluster:
-        cluster.up([f"bench-{i + 1}" for i in range(options.brokers)], job_only=options.only)
+        brokers = [f"bench-{i + 1}" for i in range(options.brokers)]
+        cluster.up(brokers, job_only=options.only, sections=_sections(folder, options))
         cluster.command("create_namespace", namespace=NAMESPACE, bundles=options.bundles)
         clients = Clients(cluster, topics, options.rate_per_s)
         clients.start()
@@ -132,6 +146,16 @@ def measure(folder: Path, options: Options) -> tuple[dict[str, Any], list[str]]:
     if len(gaps) < transfers:
         broken.append(f"{transfers} transfers, but the producer saw only {len(gaps)} changes of owner")
     return figures, broken
+
+
+def _sections(folder: Path, options: Options) -> dict[str, dict[str, object]]:
+    """Of the configuration file: where the tables are, unless that is a folder."""
+    if options.store is None:
+        return {}
+    checkpoints = str(folder.resolve() / "checkpoints")
+    return {
+        "tables": {"root": new_root(), "checkpoints": checkpoints, "storage_options": storage_options(options.store)}
+    }
 
 
 def steps_of(entries: Sequence[Entry]) -> dict[str, list[float]]:

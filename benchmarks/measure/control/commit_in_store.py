@@ -6,36 +6,29 @@ commit has the entries of a usual batch. The same commits to a folder show what 
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
 import time
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from benchmarks.measure.figures import summary
+from benchmarks.measure.object_store import new_root, served, storage_options
 from benchmarks.measure.result import Result, Target
 from controller.domain.entries import Entry, Kind
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
-from controller.process.children import Child
 
 COMMITS, ENTRIES, WARM_UP = 400, 20, 20
-SERVER, BUCKET, SERVED = "tests.component.object_store.server", "lake", "/_served"
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench", "AWS_REGION": "us-east-1"}
+SERVED = "/_served"
 TARGETS = [Target("in_store.commit_ms.p50", 60, "ms"), Target("in_store.commit_ms.p99", 250, "ms")]
 
 
 def run(folder: Path, quick: bool = False) -> Result:
     """Commit to the store, then to a folder."""
     commits = 40 if quick else COMMITS
-    with _served(folder) as address:
-        root = TableRoot(f"s3://{BUCKET}/{uuid.uuid4().hex[:8]}", {"aws_endpoint": address, "aws_allow_http": "true"})
-        journal = _begin(root)
+    with served(folder) as address:
+        journal = _begin(TableRoot(new_root(), storage_options(address)))
         before = httpx.get(address + SERVED).json()
         in_store = _commit(journal, commits)
         after = httpx.get(address + SERVED).json()
@@ -53,19 +46,6 @@ def run(folder: Path, quick: bool = False) -> Result:
         "in_folder": {"commit_ms": summary(in_folder)},
     }
     return Result("commit_in_store", figures, TARGETS)
-
-
-@contextlib.contextmanager
-def _served(folder: Path) -> Iterator[str]:
-    """The server with an empty bucket; its address."""
-    os.environ.update(CREDENTIALS)
-    child = Child("s3", [sys.executable, "-m", SERVER], folder / "s3.log")
-    try:
-        address = f"http://127.0.0.1:{child.wait_for_line('port ', 60).split()[-1]}"
-        httpx.put(f"{address}/{BUCKET}").raise_for_status()
-        yield address
-    finally:
-        child.kill()
 
 
 def _begin(root: TableRoot) -> Journal:

@@ -20,8 +20,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,12 @@ import psutil
 
 from benchmarks.measure.loads.backlog import Backlog, fill_backlog
 from benchmarks.measure.loads.sent_reports import INTERVAL_MS, PANE_MS, check_sums
+from benchmarks.measure.loads.spark_workers import CLUSTER_CONF, pids_of, properties, running_workers
 from benchmarks.measure.result import NotMeasured, Result, Target
 from controller.bus.topics import CREATE_TIME, TopicNames, TopicSpec, ensure_topics
 from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
-from controller.process.paths import CODE, CONF
 from controller.testbed.kafka import EmbeddedKafka
-from controller.testbed.pulsar.cgroups import CpuGroup
 from controller.testbed.spark_cluster import SparkCluster
 from jobs.loads_batch import BatchReport
 from jobs.loads_query import start_loads
@@ -45,7 +44,6 @@ from jobs.session import build_session
 
 MODULE = "benchmarks.measure.loads.cluster_scale"
 WARM_UP_BATCHES, PARTITIONS = 2, 4
-WORKER_MB, EXECUTOR_MB = 1_400, 1_000
 HALF_CORE = 0.5
 EVERY_S = 0.5  # memory is looked at
 TREES_EVERY = 20  # looks, the processes are listed anew: a listing reads all of /proc, at the driver's expense
@@ -85,7 +83,7 @@ def run(folder: Path, quick: bool = False) -> Result:
     folder.mkdir(parents=True, exist_ok=True)
     with EmbeddedKafka(folder / "kafka") as kafka:
         cost: dict[str, Any] = {"local": _measure(folder, Plan(QUICK if quick else COST, kafka.bootstrap, "local[2]"))}
-        with _cluster(folder / "two", 2) as cluster:
+        with running_workers(folder / "two", 2) as cluster:
             plans = [Plan(each, kafka.bootstrap, *_of(cluster)) for each in ((QUICK,) if quick else (COST, *GROWTH))]
             cost["cluster"], *growth = [_measure(folder, plan) for plan in plans]
         figures: dict[str, Any] = {"cost": cost}
@@ -101,40 +99,15 @@ def run(folder: Path, quick: bool = False) -> Result:
 def _measure_workers(folder: Path, bootstrap: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, count in (("one", 1), ("two", 2)):
-        with _cluster(folder / f"held-{count}", count, HALF_CORE) as cluster:
+        with running_workers(folder / f"held-{count}", count, HALF_CORE) as cluster:
             found[name] = _measure(folder, Plan(HELD, bootstrap, *_of(cluster)))
     found["time_of_two_to_one"] = _ratio(found["one"]["stats_per_s"], found["two"]["stats_per_s"])
     found["cpu_of_two_to_one"] = _ratio(found["two"]["us_a_stat"], found["one"]["us_a_stat"])
     return found
 
 
-@contextmanager
-def _cluster(folder: Path, workers: int, cores_each: float | None = None) -> Iterator[SparkCluster]:
-    """Workers of a core each; `cores_each`: the quota of their cgroups."""
-    cluster = SparkCluster(folder)
-    cluster.create(workers, 1, WORKER_MB, Path(sys.executable))
-    groups = [CpuGroup.of(folder, f"worker-{number}") for number in range(1, workers + 1)] if cores_each else []
-    try:
-        cluster.up()
-        for group, pid in zip(groups, _pids(cluster), strict=False):
-            group.make()
-            group.limit(cores_each or 0.0)
-            for place in group.folders:
-                (place / "cgroup.procs").write_text(f"{pid}\n")  # executors are born in it
-        yield cluster
-    finally:
-        cluster.down()
-        for group in groups:
-            group.remove()
-
-
-def _pids(cluster: SparkCluster) -> tuple[int, ...]:
-    numbers = range(1, cluster.spec.workers + 1)
-    return tuple(pid for n in numbers if (pid := cluster.process(f"worker-{n}").pid) is not None)
-
-
 def _of(cluster: SparkCluster) -> tuple[str, tuple[int, ...]]:
-    return cluster.url, _pids(cluster)
+    return cluster.url, pids_of(cluster)
 
 
 def _measure(folder: Path, plan: Plan) -> dict[str, Any]:
@@ -163,11 +136,8 @@ def drain(folder: Path, plan: Plan) -> dict[str, Any]:
     root.create_all()
     start_ms = (int(time.time() * 1000) - backlog.rounds * INTERVAL_MS - 60_000) // PANE_MS * PANE_MS
     sent = fill_backlog(plan.bootstrap, names.load_reports, backlog, start_ms)
-    loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    memory = {"spark.executor.memory": f"{EXECUTOR_MB}m", "spark.driver.memory": "2g"}
-    same_code = {"spark.executorEnv.PYTHONPATH": str(CODE)}  # the workers' environment may have another version
-    conf = CONF / "spark" / "cluster.conf" if plan.workers else None
-    spark = build_session("cluster-scale", conf, {"spark.master": plan.master, **loopback, **memory, **same_code})
+    conf = CLUSTER_CONF if plan.workers else None
+    spark = build_session("cluster-scale", conf, properties(plan.master))
     settings = LoadsSettings(
         bootstrap_servers=plan.bootstrap, topic=names.load_reports, tables_root=root.root,
         checkpoint=str(folder / f"{names.prefix}checkpoint"), max_offsets_per_trigger=backlog.brokers, trigger_ms=0,

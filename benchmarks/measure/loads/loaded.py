@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,13 +29,19 @@ class Load:
 
 
 @contextlib.contextmanager
-def start_loaded_cluster(folder: Path, load: Load | None, only: str | None, warm_up_s: float) -> Iterator[LocalCluster]:
+def start_loaded_cluster(
+    folder: Path, load: Load | None, only: str | None, warm_up_s: float, overrides: Sequence[str] = (),
+    job: Sequence[str] = (),
+) -> Iterator[LocalCluster]:  # fmt: skip
     """Start Kafka, tables and the job (`only`: one of its queries); with a load, also a fleet that owns its bundles.
 
-    The brokers are simulated, since only the controller is measured. Rounds run in shadow mode.
+    The brokers are simulated, since only the controller is measured. Rounds run in shadow mode. `overrides`: more
+    settings of the cluster; `job`: further options of `ballast run`.
     """
-    with LocalCluster(folder, profile="local", overrides=("rounds.mode=shadow",)) as cluster:
-        cluster.up([], job_only=only)
+    with LocalCluster(folder, profile="local", overrides=("rounds.mode=shadow", *overrides)) as cluster:
+        cluster.start_kafka_and_store()
+        cluster.start_job(only=only, more=job)
+        cluster.wait_for_job()
         if load is not None:
             start_fleet(cluster, load)
         time.sleep(warm_up_s)

@@ -2,31 +2,38 @@
 
 Under the load of `control_latency` (50 simulated brokers x 100 bundles every 5 s), single reports of unknown brokers
 are sent at random moments. A report is readable when a commit of `broker_load` contains a row of its broker and the
-file has been read back.
+file has been read back. It is measured with a local job, and with one on a Spark standalone cluster of two workers.
+
+Meanwhile a round is due every 10 s, so that there are enough of them: six times as often as usual. Their times are
+measured as well.
 """
 
 from __future__ import annotations
 
 import random
-import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmarks.measure.figures import summary
 from benchmarks.measure.loads.fleet import Fleet
 from benchmarks.measure.loads.loaded import Load, start_loaded_cluster
+from benchmarks.measure.loads.round_times import RoundTimes
+from benchmarks.measure.loads.spark_workers import running_workers, write_spark_conf
+from benchmarks.measure.polled import POLL_S, Polled
 from benchmarks.measure.result import NotMeasured, Result, Target
 from controller.bus.producer import JsonProducer
 from controller.ledger.files import read_added
 from controller.ledger.tables import TableRoot
 from controller.process.clock import wall_ms
 from controller.testbed.local_cluster import LocalCluster
+from controller.testbed.spark_cluster import SparkCluster
 from schemas.load_tables import BROKER_LOAD
 
-TARGETS = [Target("latency_s.p99", 10.0, "s")]
-POLL_S = 0.05
+TARGETS = [Target("latency_s.p99", 10.0, "s"), Target("on_cluster.latency_s.p99", 10.0, "s")]
 PATIENCE_S = 120.0
+WORKERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +44,19 @@ class Options:
     pause_s: tuple[float, float] = (0.3, 1.5)
     warm_up_s: float = 30.0
     load: Load = field(default_factory=Load)
+    round_every_s: int = 10
     seed: int = 4
 
 
-class LoadRows:
+class LoadRows(Polled):
     """Follows `broker_load` commit by commit; `seen_at_s` by broker, on CLOCK_MONOTONIC."""
 
     def __init__(self, root: str) -> None:
+        super().__init__("bench-rows")
         tables = TableRoot(root)
         self.seen_at_s: dict[str, float] = {}
         self._log = tables.log(BROKER_LOAD.name)
         self._version = tables.open(BROKER_LOAD.name).version()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="bench-rows", daemon=True)
-
-    def __enter__(self) -> LoadRows:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._stopping.set()
-        self._thread.join()
 
     def poll(self) -> None:
         """Read what has been committed since the last look."""
@@ -69,17 +68,27 @@ class LoadRows:
                 for broker in brokers:
                     self.seen_at_s.setdefault(broker, now_s)
 
-    def _run(self) -> None:
-        while not self._stopping.wait(POLL_S):
-            self.poll()
-
 
 def run(folder: Path, quick: bool = False) -> Result:
-    """Measure with the whole job."""
-    options = Options(reports=8, warm_up_s=5.0, load=Load(10, 20)) if quick else Options()
-    with start_loaded_cluster(folder, options.load, None, options.warm_up_s) as cluster:
-        latencies = report(cluster, options)
-    return Result("report_latency", {"load": options.load.figures(), "latency_s": summary(latencies)}, TARGETS)
+    """Measure with the whole job, local and then on workers."""
+    options = Options(reports=25, warm_up_s=5.0, load=Load(10, 20)) if quick else Options()
+    figures: dict[str, Any] = {"load": options.load.figures(), "round_every_s": options.round_every_s}
+    figures |= measure(folder / "local", options)
+    with running_workers(folder / "spark", WORKERS) as workers:
+        figures["on_cluster"] = {"workers_of_a_core": WORKERS, **measure(folder / "on_cluster", options, workers)}
+    return Result("report_latency", figures, TARGETS)
+
+
+def measure(folder: Path, options: Options, workers: SparkCluster | None = None) -> dict[str, Any]:
+    """One run. `workers`: where the job runs, None for a local one. Raises NotMeasured if not all of them work."""
+    job = ["--spark-conf", str(write_spark_conf(workers, folder / "spark.conf"))] if workers is not None else []
+    every = f"rounds.round_interval_s={options.round_every_s}"
+    with start_loaded_cluster(folder, options.load, None, options.warm_up_s, [every], job) as cluster:
+        with RoundTimes(cluster.settings) as rounds:
+            latencies = report(cluster, options)
+        if workers is not None and not all(worker.cores_used for worker in workers.workers()):
+            raise NotMeasured(f"the job has not used all workers: {workers.workers()}")
+        return {"latency_s": summary(latencies), "rounds": rounds.figures()}
 
 
 def report(cluster: LocalCluster, options: Options) -> list[float]:
