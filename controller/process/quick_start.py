@@ -14,7 +14,7 @@ _own_process: list[bool] = []
 def import_quickly(module: str) -> ModuleType:
     """Import what a command needs, in a process that is the command's own, and settle it.
 
-    Of the many objects that imports make none is garbage. For plugins pydantic would read the metadata of every package.
+    None of the many objects that imports make is garbage. Pydantic would read the metadata of all packages for plugins.
     """
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     gc.disable()
