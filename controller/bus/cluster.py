@@ -7,7 +7,6 @@ detects.
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +16,7 @@ from kafka import KafkaAdminClient, KafkaConsumer
 from controller.bus import NOISY_LOGGERS
 from controller.bus.security import client_options
 from controller.domain.errors import BallastError
+from controller.process.reachable import why_unreachable
 
 NO_SETTINGS: Mapping[str, object] = {}
 CONNECT_S = 3.0
@@ -42,17 +42,11 @@ def unavailable(bootstrap: str, error: Exception, settings: Mapping[str, object]
 
 def check_reachable(bootstrap: str) -> None:
     """Raise KafkaUnavailable at once when no address accepts a connection; the client itself tries for 30 s."""
-    reasons = []
-    for address in bootstrap.split(","):
-        host, _, port = address.rpartition(":")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
-            return
-        except (OSError, UnicodeError) as error:  # a host name with an overlong label
-            reasons.append(f"{address}: {getattr(error, 'strerror', None) or error}")
-    raise KafkaUnavailable(
-        f"no Kafka answers at {'; '.join(reasons)}; name it with --conf FILE or --set kafka.bootstrap_servers=HOST:PORT"
-    )
+    if reasons := why_unreachable(bootstrap.split(","), CONNECT_S):
+        raise KafkaUnavailable(
+            f"no Kafka answers at {'; '.join(reasons)}; name it with --conf FILE or --set "
+            "kafka.bootstrap_servers=HOST:PORT"
+        )
 
 
 def check_answers(bootstrap: str, settings: Mapping[str, object] = NO_SETTINGS, timeout_ms: int = ANSWER_MS) -> None:
