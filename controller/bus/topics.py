@@ -12,7 +12,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import ClusterAuthorizationFailedError, TopicAlreadyExistsError, TopicAuthorizationFailedError
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    InvalidReplicationFactorError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+)
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from controller.bus.cluster import NO_SETTINGS, admin_client
@@ -186,8 +191,8 @@ def ensure_topics(
     """Create missing topics and check existing ones; returns all of them as Kafka has them.
 
     Several processes may call this at once. `replication_factor` -1 takes the cluster's default. Raises ConfigError for
-    an existing topic with another timestamp type or number of partitions, and names the command that fixes it: wrong
-    timestamps would silently shift every pane.
+    more replicas than there are brokers, and for an existing topic with another timestamp type or number of partitions,
+    and names the command that fixes it: wrong timestamps would silently shift every pane.
     """
     wanted = {spec.name: spec for spec in specs}
     with admin_client(bootstrap, settings) as admin:
@@ -235,7 +240,22 @@ def _create(admin: Any, missing: list[TopicSpec], replication_factor: int) -> No
                 f"topic {spec.name} does not exist, or the login of kafka.client may not see it; it may not create it "
                 "either (`ballast kafka acls` prints the rights that it needs)"
             ) from None
+        except InvalidReplicationFactorError:
+            raise ConfigError(_too_few_brokers(admin, spec.name, replication_factor)) from None
     admin.wait_for_topics([spec.name for spec in missing])
+
+
+def _too_few_brokers(admin: Any, topic: str, replication_factor: int) -> str:
+    """Why a topic cannot have as many replicas, and what to do."""
+    brokers = sum(not broker.get("is_fenced") for broker in admin.describe_cluster()["brokers"])
+    asked = (
+        f"kafka.replication_factor = {replication_factor}" if replication_factor > 0
+        else "kafka.replication_factor is empty, and Kafka's default.replication.factor"
+    )  # fmt: skip
+    return (
+        f"{asked} is more than the number of brokers of this Kafka, {brokers}: topic {topic} cannot be created; give "
+        f"kafka.replication_factor = {brokers} or less, or start more brokers"
+    )
 
 
 def _list_partitions(admin: Any, names: list[str]) -> dict[str, Any]:
