@@ -21,6 +21,7 @@ from kafka.errors import (
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from controller.bus.cluster import NO_SETTINGS, admin_client
+from controller.bus.failures import CREATE, DESCRIBE_CONFIGS, lacks_right
 from controller.domain.errors import ConfigError
 from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 
@@ -199,8 +200,8 @@ def ensure_topics(
         known = set(admin.list_topics())
         missing = [spec for name, spec in wanted.items() if name not in known]
         if missing:
-            _create(admin, missing, replication_factor)
-        facts = _describe(admin, list(wanted))
+            _create(admin, missing, replication_factor, settings)
+        facts = _describe(admin, list(wanted), settings)
     for name, spec in wanted.items():
         check_topic(spec, facts[name])
     return facts
@@ -209,10 +210,10 @@ def ensure_topics(
 def describe_topics(
     bootstrap: str, names: Iterable[str], settings: Mapping[str, object] = NO_SETTINGS, timeout_ms: int = 30_000
 ) -> dict[str, TopicFacts]:
-    """Those of the topics that exist, as Kafka has them. Raises KafkaUnavailable."""
+    """Those of the topics that exist, as Kafka has them. Raises KafkaUnavailable, NoRight, ConfigError."""
     with admin_client(bootstrap, settings, timeout_ms) as admin:
         known = set(admin.list_topics())
-        return _describe(admin, [name for name in names if name in known])
+        return _describe(admin, [name for name in names if name in known], settings)
 
 
 def delete_topics(bootstrap: str, names: Iterable[str], settings: Mapping[str, object] = NO_SETTINGS) -> None:
@@ -224,7 +225,7 @@ def delete_topics(bootstrap: str, names: Iterable[str], settings: Mapping[str, o
             admin.delete_topics(there)
 
 
-def _create(admin: Any, missing: list[TopicSpec], replication_factor: int) -> None:
+def _create(admin: Any, missing: list[TopicSpec], replication_factor: int, settings: Mapping[str, object]) -> None:
     for spec in missing:  # one by one: a race with another process then concerns only that topic
         request = {
             "num_partitions": spec.partitions,
@@ -237,8 +238,8 @@ def _create(admin: Any, missing: list[TopicSpec], replication_factor: int) -> No
             continue
         except (TopicAuthorizationFailedError, ClusterAuthorizationFailedError):
             raise ConfigError(
-                f"topic {spec.name} does not exist, or the login of kafka.client may not see it; it may not create it "
-                "either (`ballast kafka acls` prints the rights that it needs)"
+                f"topic {spec.name} does not exist, or may not be seen, and "
+                f"{lacks_right(settings, CREATE, f'topic {spec.name}')}"
             ) from None
         except InvalidReplicationFactorError:
             raise ConfigError(_too_few_brokers(admin, spec.name, replication_factor)) from None
@@ -285,7 +286,7 @@ def _ask_until_known(ask: Callable[[], dict[str, Any]], is_known: Callable[[dict
     return dict(asking(ask))
 
 
-def _describe(admin: Any, names: list[str]) -> dict[str, TopicFacts]:
+def _describe(admin: Any, names: list[str], settings: Mapping[str, object]) -> dict[str, TopicFacts]:
     if not names:
         return {}
     found = _list_partitions(admin, names)
@@ -295,8 +296,7 @@ def _describe(admin: Any, names: list[str]) -> dict[str, TopicFacts]:
         config = {key: entry["value"] for key, entry in configs[topic["name"]].items()}
         if not config:
             raise ConfigError(
-                f"the settings of topic {topic['name']} cannot be read: the login of kafka.client needs "
-                "DescribeConfigs on it (`ballast kafka acls` prints all rights)"
+                f"the settings of topic {topic['name']} cannot be read: {lacks_right(settings, DESCRIBE_CONFIGS, 'it')}"
             )
         facts[topic["name"]] = TopicFacts(
             name=topic["name"],

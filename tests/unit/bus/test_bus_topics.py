@@ -94,5 +94,5 @@ def test_more_replicas_than_brokers_are_told_with_both_numbers(connect: Any, ask
 def test_settings_that_stay_unknown_are_for_the_login(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "KNOWN_WITHIN_S", 0.3)
     connect(LateNode(0, 1_000_000))
-    with pytest.raises(ConfigError, match=r"needs DescribeConfigs on it"):
+    with pytest.raises(ConfigError, match=r"lacks the right DescribeConfigs on it: `ballast kafka acls`"):
         topics.describe_topics("kafka:9092", [NAME])
