@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from controller.domain.errors import BallastError, ConfigError, without_login
-from controller.process.paths import CODE, CONF, EXTRA_JARS, SET_UP, jars_of
+from controller.process.paths import CODE, CONF, EXTRA_JARS, SET_UP, jars_of, python_path
 from controller.process.reachable import why_unreachable
 from controller.process.setup_java import find_java
 
@@ -70,7 +70,7 @@ def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK
         "JAVA_HOME": str(find_java(environ).home),
         "SPARK_HOME": str(spark_home()),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(CODE), environ.get("PYTHONPATH", "")])),
+        "PYTHONPATH": python_path(environ),
     }
 
 
