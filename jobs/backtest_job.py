@@ -20,12 +20,13 @@ from controller.config.load import load_settings
 from controller.config.policy_values import policy_settings
 from controller.domain.errors import BallastError, ConfigError
 from controller.process.logs import configure_logs
+from controller.process.spark_submit import NoMaster
 from jobs.backtest_tasks import run_tasks
 from jobs.session import build_session
 
 log = logging.getLogger("ballast.backtest")
 
-EXIT_CONFIG = 2
+EXIT_FAILED, EXIT_CONFIG = 1, 2
 
 
 def main(argv: Sequence[str]) -> int:
@@ -44,7 +45,11 @@ def main(argv: Sequence[str]) -> int:
         return EXIT_CONFIG
     configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
     missing = [point for point in points if store.load(job, point) is None]
-    spark = build_session(f"ballast-backtest-{settings.cluster.name}")
+    try:
+        spark = build_session(f"ballast-backtest-{settings.cluster.name}")
+    except NoMaster as error:
+        print(f"ballast backtest: {error}", file=sys.stderr, flush=True)
+        return EXIT_FAILED
     try:
         done = run_tasks(spark.sparkContext, given.out, job, missing)
     finally:

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
+from controller.bus.failures import describe_refusal_in_spark
 from controller.config.http_access import http_access
 from controller.config.load import load_settings
 from controller.config.settings import Settings
@@ -74,16 +75,18 @@ def main(argv: Sequence[str]) -> int:
     arguments = parse_arguments(argv)
     stop = threading.Event()
     stop_on_signals(stop)
+    client: Mapping[str, object] = {}
     try:
         settings = load_settings(arguments.conf, arguments.profile, arguments.overrides)
         configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
+        client = settings.kafka.client
         check_job(settings, arguments.checkpoint, arguments.pid_file)
         tables, checkpoints = settings.tables, arguments.checkpoint or settings.tables.checkpoints
         log.info("tables at %s, checkpoints at %s", *map(without_login, (tables.root, checkpoints)))
         return _run(settings, arguments, stop)
     except BaseException as error:
         code = exit_code(error)
-        print(f"ballast: {_one_line(error)}", file=sys.stderr, flush=True)
+        print(f"ballast: {_one_line(error, client)}", file=sys.stderr, flush=True)
         if code == EXIT_FAILED and not isinstance(error, BallastError | DeltaError):
             log.error("the job failed", exc_info=error)
         return code
@@ -180,10 +183,12 @@ def _write_pid(path: Path | None) -> Path | None:
     return path
 
 
-def _one_line(error: BaseException) -> str:
+def _one_line(error: BaseException, client: Mapping[str, object]) -> str:
     """What it was about, if that was noted, and the first line of its text: Spark's errors have hundreds. Of the table
-    store all of it, as the cause comes last."""
+    store all of it, as the cause comes last; of a right that Kafka's `client` lacks, what to do."""
     if isinstance(error, BallastError | DeltaError):
         return describe_error(error)
+    if refusal := describe_refusal_in_spark(str(error), client):
+        return refusal
     text = str(error).strip().splitlines()
     return without_login(": ".join([*getattr(error, "__notes__", ()), text[0] if text else type(error).__name__]))

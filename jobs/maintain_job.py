@@ -33,6 +33,7 @@ from controller.ledger.maintenance import (
 from controller.ledger.tables import TableRoot
 from controller.process.clock import wall_ms
 from controller.process.logs import configure_logs
+from controller.process.spark_submit import NoMaster
 from jobs.session import build_session
 
 log = logging.getLogger("ballast.maintain")
@@ -56,7 +57,11 @@ def main(argv: Sequence[str]) -> int:
         print(f"ballast maintain: {error}", file=sys.stderr, flush=True)
         return EXIT_CONFIG
     configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
-    spark = build_session(f"ballast-maintain-{settings.cluster.name}")
+    try:
+        spark = build_session(f"ballast-maintain-{settings.cluster.name}")
+    except NoMaster as error:
+        print(f"ballast maintain: {error}", file=sys.stderr, flush=True)
+        return EXIT_FAILED
     try:
         tables = table_root(settings)
         done = maintain_all(tables, SparkEngine(spark, tables), settings, given.table or BULK)

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from controller.domain.errors import ConfigError
 from controller.process.paths import CONF, JARS, SET_UP, jars_of
+from controller.process.spark_submit import check_master
 
 LOCAL_CONF = CONF / "spark" / "local.conf"
 
@@ -80,7 +81,8 @@ def build_session(
     """A session with Delta and the Kafka source; an active session of this process is returned unchanged.
 
     Precedence: spark-submit, then `extra`, then `conf_file` (by default `conf/spark/local.conf`, unless the job was
-    submitted), then the fallbacks. Raises ConfigError if the JARs are missing.
+    submitted), then the fallbacks. Raises ConfigError if the JARs are missing, NoMaster if a standalone master does
+    not answer.
     """
     existing = SparkSession.getActiveSession()
     if existing is not None:
@@ -93,6 +95,7 @@ def build_session(
         conf = _launch_jvm(conf_file, extra)
     if conf.get("spark.app.name", "") in ("", "pyspark-shell", Path(sys.argv[0]).name):  # a default name
         conf.setAppName(app_name)
+    check_master(conf.get("spark.master", ""))
     session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel(conf.get("spark.log.level", "WARN"))
     return session

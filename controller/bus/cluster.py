@@ -7,16 +7,18 @@ detects.
 from __future__ import annotations
 
 import logging
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from kafka import KafkaAdminClient, KafkaConsumer
+from kafka.errors import TopicAuthorizationFailedError
 
 from controller.bus import NOISY_LOGGERS
+from controller.bus.failures import READ, NoRight, describe_refusal, telling_refusals
 from controller.bus.security import client_options
 from controller.domain.errors import BallastError
+from controller.process.reachable import why_unreachable
 
 NO_SETTINGS: Mapping[str, object] = {}
 CONNECT_S = 3.0
@@ -42,17 +44,11 @@ def unavailable(bootstrap: str, error: Exception, settings: Mapping[str, object]
 
 def check_reachable(bootstrap: str) -> None:
     """Raise KafkaUnavailable at once when no address accepts a connection; the client itself tries for 30 s."""
-    reasons = []
-    for address in bootstrap.split(","):
-        host, _, port = address.rpartition(":")
-        try:
-            socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
-            return
-        except (OSError, UnicodeError) as error:  # a host name with an overlong label
-            reasons.append(f"{address}: {getattr(error, 'strerror', None) or error}")
-    raise KafkaUnavailable(
-        f"no Kafka answers at {'; '.join(reasons)}; name it with --conf FILE or --set kafka.bootstrap_servers=HOST:PORT"
-    )
+    if reasons := why_unreachable(bootstrap.split(","), CONNECT_S):
+        raise KafkaUnavailable(
+            f"no Kafka answers at {'; '.join(reasons)}; name it with --conf FILE or --set "
+            "kafka.bootstrap_servers=HOST:PORT"
+        )
 
 
 def check_answers(bootstrap: str, settings: Mapping[str, object] = NO_SETTINGS, timeout_ms: int = ANSWER_MS) -> None:
@@ -84,7 +80,8 @@ def _silence_library() -> Iterator[None]:
 def admin_client(
     bootstrap: str, settings: Mapping[str, object] = NO_SETTINGS, timeout_ms: int = 30_000
 ) -> Iterator[Any]:
-    """An admin client, closed on exit. Raises KafkaUnavailable when no Kafka answers within `timeout_ms`."""
+    """An admin client, closed on exit. Raises KafkaUnavailable when no Kafka answers within `timeout_ms`, and NoRight
+    for what it refuses inside."""
     opened = client_options(settings)
     try:
         client = KafkaAdminClient(
@@ -97,7 +94,8 @@ def admin_client(
     except Exception as error:
         raise unavailable(bootstrap, error, settings) from error
     try:
-        yield client
+        with telling_refusals(settings):
+            yield client
     finally:
         client.close()
 
@@ -136,3 +134,14 @@ def topic_ids(bootstrap: str, names: Sequence[str], settings: Mapping[str, objec
     with admin_client(bootstrap, settings) as admin:
         found = admin.describe_topics(list(names))
     return {topic["name"]: str(topic["topic_id"]) for topic in found if topic["error_code"] == 0}
+
+
+def check_visible(bootstrap: str, topic: str, settings: Mapping[str, object], timeout_ms: int) -> None:
+    """Raise NoRight for a topic that this login may not read nor see; one that does not exist passes.
+
+    In a list of all topics Kafka leaves such a topic out, as if it were missing; only asked by name it says why.
+    """
+    with admin_client(bootstrap, settings, timeout_ms) as admin:
+        (found,) = admin.describe_topics([topic])
+    if found["error_code"] == TopicAuthorizationFailedError.errno:
+        raise NoRight(describe_refusal(TopicAuthorizationFailedError(topic), settings, READ))

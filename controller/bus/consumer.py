@@ -15,6 +15,7 @@ from kafka import TopicPartition
 from kafka.errors import OffsetOutOfRangeError
 
 from controller.bus.cluster import NO_SETTINGS, open_consumer
+from controller.bus.failures import PAGE, READ, describe_refusal, telling_refusals
 from controller.bus.security import check_client_settings
 from controller.bus.topics import MAX_RECORD_BYTES
 from controller.domain.errors import BallastError, ConfigError
@@ -81,12 +82,13 @@ class TopicReader:
     def start(self, timeout_ms: int = 30_000) -> None:
         """Determine the starting offsets, then start the thread: records appended after this returns are all delivered.
 
-        Raises KafkaUnavailable when no Kafka answers in time, ConfigError for a topic that does not exist.
+        Raises KafkaUnavailable when no Kafka answers in time, NoRight, ConfigError for a topic that does not exist.
         """
         consumer = self._connect(timeout_ms)
         try:
             asked_ms = self._clock_ms()
-            self._positions = self._first_positions(consumer)
+            with telling_refusals(self._settings, READ):
+                self._positions = self._first_positions(consumer)
             self._last_contact_ms = asked_ms
         finally:
             consumer.close()
@@ -161,7 +163,8 @@ class TopicReader:
                 return
             except Exception as error:
                 self.reconnects += 1
-                log.warning("%s: %s: %s; connecting again", self._name, type(error).__name__, error)
+                why = describe_refusal(error, self._settings, READ) or f"{type(error).__name__}: {error}"
+                log.warning("%s: %s; connecting again", self._name, why)
                 self._stopping.wait(BACKOFF_S[min(failures, len(BACKOFF_S) - 1)])
                 failures += 1
             finally:
@@ -227,7 +230,7 @@ def describe_absent(topics: Iterable[str], bootstrap: str) -> str:
     return (
         f"topic {', '.join(sorted(topics))} does not exist at {bootstrap}, or this login has no right on it: the "
         "controller creates the topics when it starts (`ballast run`); else check kafka.topic_prefix and "
-        "kafka.agent_groups, and the rights (`ballast kafka acls` prints them)"
+        f"kafka.agent_groups, and the rights (`ballast kafka acls` prints them, {PAGE} explains them)"
     )
 
 

@@ -16,6 +16,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
 
 from controller.bus.cluster import NO_SETTINGS, unavailable
+from controller.bus.failures import WRITE, describe_refusal
 from controller.bus.security import client_options
 from controller.bus.topics import MAX_RECORD_BYTES
 
@@ -51,6 +52,7 @@ class JsonProducer:
         after an outage. An idempotent producer sends nothing any more once a record has expired in flight.
         """
         opened = client_options(settings)
+        self._settings = settings
         self.failed = 0
         self.last_error: Exception | None = None
         self._on_error = on_error
@@ -117,7 +119,8 @@ class JsonProducer:
     def _on_failure(self, topic: str, result: Future[tuple[int, int]], error: Exception) -> None:
         self.failed += 1
         self.last_error = error
-        log.warning("record for %s not delivered: %s: %s", topic, type(error).__name__, error)
+        why = describe_refusal(error, self._settings, WRITE, topic) or f"{type(error).__name__}: {error}"
+        log.warning("record for %s not delivered: %s", topic, why)
         if self._on_error is not None:
             self._on_error(topic, error)
         result.set_exception(error)

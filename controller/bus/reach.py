@@ -9,6 +9,7 @@ from typing import NamedTuple
 from kafka import TopicPartition
 
 from controller.bus.cluster import open_consumer
+from controller.bus.failures import READ, telling_refusals
 
 CONNECT_MS = 30_000
 
@@ -33,15 +34,17 @@ class SourceSettings:
 
 
 def read_reach(source: SourceSettings, timeout_ms: int = CONNECT_MS) -> dict[str, dict[str, Reach]]:
-    """The offsets that Kafka holds now, for every partition of the source's topics. Raises KafkaUnavailable."""
+    """The offsets that Kafka holds now, for every partition of the source's topics. Raises KafkaUnavailable,
+    NoRight."""
     consumer = open_consumer(source.bootstrap, "ballast-reach", source.client, timeout_ms)
     try:
-        partitions = [
-            TopicPartition(topic, number)
-            for topic in source.topics
-            for number in sorted(consumer.partitions_for_topic(topic) or ())
-        ]
-        oldest, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
+        with telling_refusals(source.client, READ):
+            partitions = [
+                TopicPartition(topic, number)
+                for topic in source.topics
+                for number in sorted(consumer.partitions_for_topic(topic) or ())
+            ]
+            oldest, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     finally:
         consumer.close()
     found: dict[str, dict[str, Reach]] = {}

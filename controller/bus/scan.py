@@ -9,14 +9,10 @@ from typing import Any
 
 from kafka import TopicPartition
 
-from controller.bus.cluster import NO_SETTINGS, open_consumer
+from controller.bus.cluster import NO_SETTINGS, check_visible, open_consumer
 from controller.bus.consumer import POLL_MS, KafkaRecord
+from controller.bus.failures import READ, TopicUnreadable, telling_refusals
 from controller.bus.topics import MAX_RECORD_BYTES
-from controller.domain.errors import BallastError
-
-
-class TopicUnreadable(BallastError):
-    """Raised when a topic cannot be read, or a record not written, in time."""
 
 
 def scan(
@@ -31,29 +27,31 @@ def scan(
     """Pass (offset, value) of every record up to the current end to `on_record`; returns that end.
 
     `back_ms`: start this long before the newest record instead of at the oldest. `timeout_ms`: the longest wait without
-    any record. Raises KafkaUnavailable, TopicUnreadable.
+    any record. Raises KafkaUnavailable, TopicUnreadable, of which NoRight is one.
     """
-    with _open(bootstrap, "ballast-scan", client, timeout_ms) as consumer:
+    with _open(bootstrap, "ballast-scan", topic, client, timeout_ms) as consumer:
         return _scan(consumer, TopicPartition(topic, 0), on_record, back_ms, timeout_ms)
 
 
 def read_newest(
     bootstrap: str, topic: str, client: Mapping[str, object] = NO_SETTINGS, *, timeout_ms: int
 ) -> KafkaRecord | None:
-    """The topic's last record; None when the topic is missing or empty. Raises KafkaUnavailable."""
+    """The topic's last record; None when the topic is missing or empty. Raises KafkaUnavailable, NoRight."""
     partition = TopicPartition(topic, 0)
-    with _open(bootstrap, "ballast-newest", client, timeout_ms) as consumer:
+    with _open(bootstrap, "ballast-newest", topic, client, timeout_ms) as consumer:
         if not consumer.partitions_for_topic(topic):
+            check_visible(bootstrap, topic, client, timeout_ms)
             return None
         consumer.assign([partition])
         return _newest(consumer, partition, int(consumer.end_offsets([partition])[partition]), timeout_ms)
 
 
 @contextmanager
-def _open(bootstrap: str, name: str, client: Mapping[str, object], timeout_ms: int) -> Iterator[Any]:
+def _open(bootstrap: str, name: str, topic: str, client: Mapping[str, object], timeout_ms: int) -> Iterator[Any]:
     consumer = open_consumer(bootstrap, name, client, timeout_ms, max_partition_fetch_bytes=MAX_RECORD_BYTES)
     try:
-        yield consumer
+        with telling_refusals(client, READ, topic):
+            yield consumer
     finally:
         consumer.close()
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from controller.bus.cluster import NO_SETTINGS
+from controller.bus.failures import WRITE, NoRight, TopicUnreadable, describe_refusal
 from controller.bus.producer import JsonProducer
-from controller.bus.scan import TopicUnreadable, read_newest, scan
+from controller.bus.scan import read_newest, scan
 from controller.bus.security import check_client_settings
 from controller.domain.errors import BadRecord, ConfigError, shown, without_login
 from controller.domain.strict_json import is_whole, parse_strictly
@@ -170,6 +171,8 @@ class OwnerTopic:
             sent = producer.send(self._topic, {"v": VERSION, "at": at, **asdict(owner)}, key=KEY)
             return sent.result(timeout=self._timeout_ms / 1000 + 1)[1]
         except Exception as error:
+            if refusal := describe_refusal(error, self._client, WRITE, self._topic):
+                raise NoRight(refusal) from error
             raise TopicUnreadable(
                 f"topic {self._topic} did not take the owner's record ({type(error).__name__}: {error})"
             ) from error

@@ -12,10 +12,16 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.errors import ClusterAuthorizationFailedError, TopicAlreadyExistsError, TopicAuthorizationFailedError
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    InvalidReplicationFactorError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+)
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from controller.bus.cluster import NO_SETTINGS, admin_client
+from controller.bus.failures import CREATE, DESCRIBE_CONFIGS, lacks_right
 from controller.domain.errors import ConfigError
 from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 
@@ -186,16 +192,16 @@ def ensure_topics(
     """Create missing topics and check existing ones; returns all of them as Kafka has them.
 
     Several processes may call this at once. `replication_factor` -1 takes the cluster's default. Raises ConfigError for
-    an existing topic with another timestamp type or number of partitions, and names the command that fixes it: wrong
-    timestamps would silently shift every pane.
+    more replicas than there are brokers, and for an existing topic with another timestamp type or number of partitions,
+    and names the command that fixes it: wrong timestamps would silently shift every pane.
     """
     wanted = {spec.name: spec for spec in specs}
     with admin_client(bootstrap, settings) as admin:
         known = set(admin.list_topics())
         missing = [spec for name, spec in wanted.items() if name not in known]
         if missing:
-            _create(admin, missing, replication_factor)
-        facts = _describe(admin, list(wanted))
+            _create(admin, missing, replication_factor, settings)
+        facts = _describe(admin, list(wanted), settings)
     for name, spec in wanted.items():
         check_topic(spec, facts[name])
     return facts
@@ -204,10 +210,10 @@ def ensure_topics(
 def describe_topics(
     bootstrap: str, names: Iterable[str], settings: Mapping[str, object] = NO_SETTINGS, timeout_ms: int = 30_000
 ) -> dict[str, TopicFacts]:
-    """Those of the topics that exist, as Kafka has them. Raises KafkaUnavailable."""
+    """Those of the topics that exist, as Kafka has them. Raises KafkaUnavailable, NoRight, ConfigError."""
     with admin_client(bootstrap, settings, timeout_ms) as admin:
         known = set(admin.list_topics())
-        return _describe(admin, [name for name in names if name in known])
+        return _describe(admin, [name for name in names if name in known], settings)
 
 
 def delete_topics(bootstrap: str, names: Iterable[str], settings: Mapping[str, object] = NO_SETTINGS) -> None:
@@ -219,7 +225,7 @@ def delete_topics(bootstrap: str, names: Iterable[str], settings: Mapping[str, o
             admin.delete_topics(there)
 
 
-def _create(admin: Any, missing: list[TopicSpec], replication_factor: int) -> None:
+def _create(admin: Any, missing: list[TopicSpec], replication_factor: int, settings: Mapping[str, object]) -> None:
     for spec in missing:  # one by one: a race with another process then concerns only that topic
         request = {
             "num_partitions": spec.partitions,
@@ -232,10 +238,25 @@ def _create(admin: Any, missing: list[TopicSpec], replication_factor: int) -> No
             continue
         except (TopicAuthorizationFailedError, ClusterAuthorizationFailedError):
             raise ConfigError(
-                f"topic {spec.name} does not exist, or the login of kafka.client may not see it; it may not create it "
-                "either (`ballast kafka acls` prints the rights that it needs)"
+                f"topic {spec.name} does not exist, or may not be seen, and "
+                f"{lacks_right(settings, CREATE, f'topic {spec.name}')}"
             ) from None
+        except InvalidReplicationFactorError:
+            raise ConfigError(_too_few_brokers(admin, spec.name, replication_factor)) from None
     admin.wait_for_topics([spec.name for spec in missing])
+
+
+def _too_few_brokers(admin: Any, topic: str, replication_factor: int) -> str:
+    """Why a topic cannot have as many replicas, and what to do."""
+    brokers = sum(not broker.get("is_fenced") for broker in admin.describe_cluster()["brokers"])
+    asked = (
+        f"kafka.replication_factor = {replication_factor}" if replication_factor > 0
+        else "kafka.replication_factor is empty, and Kafka's default.replication.factor"
+    )  # fmt: skip
+    return (
+        f"{asked} is more than the number of brokers of this Kafka, {brokers}: topic {topic} cannot be created; give "
+        f"kafka.replication_factor = {brokers} or less, or start more brokers"
+    )
 
 
 def _list_partitions(admin: Any, names: list[str]) -> dict[str, Any]:
@@ -265,7 +286,7 @@ def _ask_until_known(ask: Callable[[], dict[str, Any]], is_known: Callable[[dict
     return dict(asking(ask))
 
 
-def _describe(admin: Any, names: list[str]) -> dict[str, TopicFacts]:
+def _describe(admin: Any, names: list[str], settings: Mapping[str, object]) -> dict[str, TopicFacts]:
     if not names:
         return {}
     found = _list_partitions(admin, names)
@@ -275,8 +296,7 @@ def _describe(admin: Any, names: list[str]) -> dict[str, TopicFacts]:
         config = {key: entry["value"] for key, entry in configs[topic["name"]].items()}
         if not config:
             raise ConfigError(
-                f"the settings of topic {topic['name']} cannot be read: the login of kafka.client needs "
-                "DescribeConfigs on it (`ballast kafka acls` prints all rights)"
+                f"the settings of topic {topic['name']} cannot be read: {lacks_right(settings, DESCRIBE_CONFIGS, 'it')}"
             )
         facts[topic["name"]] = TopicFacts(
             name=topic["name"],

@@ -62,17 +62,17 @@ def report_errors(command: Callable[_P, _R]) -> Callable[_P, _R]:
         except BrokenPipeError:
             raise  # the reader of our output has closed it (`| head`): nothing to report
         except Exception as error:
-            if isinstance(error, BallastError | OSError) or _is_of_delta(error):
+            if isinstance(error, BallastError | OSError) or _is_of_library(error):
                 raise report_error(error) from None
             raise
 
     return wrapped
 
 
-def _is_of_delta(error: Exception) -> bool:
-    """Whether delta-rs raised it; a command that has not imported it does not do so for its errors."""
-    found = sys.modules.get("deltalake.exceptions")
-    return found is not None and isinstance(error, found.DeltaError)
+def _is_of_library(error: Exception) -> bool:
+    """Whether delta-rs or Kafka's client raised it; a command that uses neither does not import them for this."""
+    known = [(sys.modules.get("deltalake.exceptions"), "DeltaError"), (sys.modules.get("kafka.errors"), "KafkaError")]
+    return any(module is not None and isinstance(error, getattr(module, name)) for module, name in known)
 
 
 def report_error(error: Exception) -> typer.Exit:

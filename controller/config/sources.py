@@ -20,10 +20,12 @@ from controller.config.layers import (
 )
 from controller.config.pulsar_names import PULSAR_NAMES
 from controller.config.settings import DEFINITIONS, is_secret, reveals_secret
+from controller.config.store_options import where_credentials_go
 from controller.config.yaml_text import parse_yaml, yaml_value
 from controller.domain.errors import ConfigError, printable
 
 ENV_PREFIX = "BALLAST_"
+STORE = "tables.storage_options"
 ENV_PROFILE = "BALLAST_PROFILE"
 MOST_CHARS = 300  # of what YAML says about a file
 ENV_CONF = "BALLAST_CONF"  # the configuration file if no --conf is given
@@ -131,11 +133,17 @@ def _check_no_secret(named: Mapping[str, tuple[str, object, str]], entries: Mapp
     for parent, inner in {**whole, **entries}.items():
         secret = next((name for name in inner if is_secret(str(name))), None) if isinstance(inner, Mapping) else None
         if secret is not None:
-            variable = f"{ENV_PREFIX}{parent}__{secret}".replace(".", "__").upper()
             raise ConfigError(
                 f"override {parent}.{secret} is not allowed: the list of processes shows it to everybody; "
-                f"give it in a file (--conf), or as environment variable {variable}"
+                f"{_where_secrets_go(parent, str(secret))}"
             )
+
+
+def _where_secrets_go(parent: str, secret: str) -> str:
+    if parent == STORE:  # a file or a variable of ours would be refused as well
+        return where_credentials_go(secret)
+    variable = f"{ENV_PREFIX}{parent}__{secret}".replace(".", "__").upper()
+    return f"give it in a file (--conf), or as environment variable {variable}"
 
 
 def _from_text(name: str, text: str, origin: str) -> tuple[str, object, str]:

@@ -13,6 +13,17 @@ _CREDENTIAL = re.compile(
 _NAMES_A_PLACE = ("_file", "_path", "_endpoint", "_uri", "_url")  # where a credential is, not the credential
 _UNSAFE = re.compile(r"allow_unsafe_rename$|conditional_put$|copy_if_not_exists$", re.IGNORECASE)
 SAFE_PUT = "etag"
+_AWS_WITHOUT_PREFIX = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")  # delta-rs takes these options, too
+
+
+def where_credentials_go(option: str) -> str:
+    """What to do instead of giving a credential as an option."""
+    variable = option.upper()
+    if variable in _AWS_WITHOUT_PREFIX:
+        variable = f"AWS_{variable}"
+    if variable.startswith("AWS_"):
+        return f"give it in the environment, as {variable}, or by the credentials file or the machine's role"
+    return f"give it in the environment, as {variable}"
 
 
 def check_storage_options(options: Mapping[str, str], origin: str) -> None:
@@ -21,7 +32,7 @@ def check_storage_options(options: Mapping[str, str], origin: str) -> None:
         if _CREDENTIAL.search(name) and not name.lower().endswith(_NAMES_A_PLACE):
             raise ConfigError(
                 f"tables.storage_options.{name} ({origin}) is a credential, and configurations are shown and stored:"
-                f" put it into the environment, as {name.upper()}"
+                f" {where_credentials_go(name)}"
             )
         if without_login(value) != value:
             raise ConfigError(

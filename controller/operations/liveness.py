@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SILENT_AFTER_MS = 5_000
 OFFLINE = "--offline"  # stands in for Kafka's error if Kafka was not asked
+ASKING = "being asked"  # and this while its answer is not there yet
+NO_CONTROLLER = "no controller runs: start one with `ballast run`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,11 @@ class Heard:
     at_ms: int
     journal_id: str | None = None
     engine: Mapping[str, Any] | None = None  # what it runs on: spark, master, executors, cores
+
+
+def failure_of_kafka(not_asked: str | None) -> str | None:
+    """Why Kafka does not answer; None if it does, was not asked, or has had no time to answer."""
+    return None if not_asked in (OFFLINE, ASKING) else not_asked
 
 
 def engine_text(engine: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.bus.cluster import KafkaUnavailable
+from controller.bus.failures import WRITE, NoRight, describe_refusal
 from controller.bus.producer import JsonProducer
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
@@ -74,7 +75,7 @@ class Operator:
     def send(self, kind: str, args: Mapping[str, Any], why: str = "", command_id: str | None = None) -> str:
         """Send the command to Kafka and return its id. A command sent twice with the same id is executed once.
 
-        Raises KafkaUnavailable if Kafka does not confirm it.
+        Raises KafkaUnavailable if Kafka does not confirm it, NoRight if it refuses it.
         """
         if self._producer is None:
             kafka = self._settings.kafka
@@ -86,6 +87,8 @@ class Operator:
         sent = self._producer.send(self._names.commands, record, key=identity)
         self._producer.flush()
         if error := sent.exception(CONFIRM_S):
+            if refusal := describe_refusal(error, self._settings.kafka.client, WRITE, self._names.commands):
+                raise NoRight(f"command {identity} was not sent: {refusal}") from None
             raise KafkaUnavailable(
                 f"Kafka did not confirm command {identity} on topic {self._names.commands} ({error}): is "
                 "kafka.topic_prefix right, and has `ballast run` created the topic? (`ballast journal` tells whether "

@@ -28,7 +28,7 @@ from controller.operations.bundles import (
     ownership_row,
 )
 from controller.operations.evidence_view import EvidenceView
-from controller.operations.liveness import OFFLINE, SILENT_AFTER_MS, Heard
+from controller.operations.liveness import NO_CONTROLLER, SILENT_AFTER_MS, Heard, failure_of_kafka
 from controller.operations.reading import Reader
 from controller.operations.text import count_text, duration_text
 
@@ -290,10 +290,10 @@ def find_late(document: Mapping[str, Any], late_ms: int | None) -> list[str]:
 def find_problems(document: Mapping[str, Any]) -> list[str]:
     """What needs attention now, by a document of `status`."""
     controller, found = document["controller"], _strays(document)
-    if controller["not_asked"] not in (None, OFFLINE):
-        found.append(controller["not_asked"])
+    if no_kafka := failure_of_kafka(controller["not_asked"]):
+        found.append(no_kafka)
     if not controller["journal_says_running"]:
-        found.append("no controller runs: start one with `ballast run`")
+        found.append(NO_CONTROLLER)
     elif controller["alive"] is False:
         found.append(f"controller {controller['instance']} is silent: it was killed or cannot reach Kafka")
     if document["no_orders_because"] and document["mode"] == LIVE:  # otherwise none are wanted

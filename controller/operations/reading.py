@@ -20,7 +20,7 @@ from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.partial.outline import Outline, load_outline
 from controller.ledger.repair.missing import NEXT_STEP, lost_rounds_text
 from controller.ledger.snapshots import load_state
-from controller.process.paths import RUN
+from controller.process.paths import RUN, START_DEMO
 from schemas.catalog import TABLES
 from schemas.journal import JOURNAL
 
@@ -36,7 +36,7 @@ class MissingTable(BallastError):
 def no_tables(root: str, file: Path | None = None) -> NoTables:
     """The error for a root without tables, with the next step. `file`: the configuration file that names the root."""
     return NoTables(
-        f"no tables at {root}: start a controller (`ballast run` or `make demo`), "
+        f"no tables at {root}: start a controller (`ballast run` or `{START_DEMO}`), "
         f"or say where they are with --conf FILE or --set tables.root=PATH{_hint_at_runs(file)}"
     )
 

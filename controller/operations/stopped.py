@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from controller.domain.entries import Kind
-from controller.operations.liveness import OFFLINE
+from controller.operations.liveness import ASKING, NO_CONTROLLER, failure_of_kafka
 from controller.operations.reading import Reader
+from controller.process.paths import START_DEMO, among_shipped
 
-NEXT = "no controller runs: start one with `ballast run`"
 DEMO = "demo"
 OVER = (
     "this demo is over: its controller has stopped, its Kafka and brokers are gone. Its tables stay: `ballast "
-    "decisions`, `ballast explain`, `ballast journal` and docs/sql.md read them. `make demo` starts a new one; "
-    "to be rid of this one, delete its folder"
+    f"decisions`, `ballast explain`, `ballast journal` and {among_shipped('docs/sql.md')} read them. `{START_DEMO}` "
+    "starts a new one; to be rid of this one, delete its folder"
 )
 Row = dict[str, Any]
 
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
     """Add to the document of `status` that, and when, the controller has stopped.
 
-    A demo is over once its Kafka, which stops with it, does not answer either.
+    A demo is over once its Kafka, which stops with it, does not answer either; until that is known, nothing is advised.
     """
     controller = document["controller"]
     if controller["journal_says_running"] or not controller["instance"]:
@@ -29,10 +29,13 @@ def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
     at_ms = stopped_at_ms(reader, document["seq"])
     ago_ms = None if at_ms is None else max(0, now_ms - at_ms)
     stopped = {**controller, "stopped_at_ms": at_ms, "stopped_ms_ago": ago_ms}
-    no_kafka = controller["not_asked"] if controller["not_asked"] != OFFLINE else None
+    no_kafka = failure_of_kafka(controller["not_asked"])
     over = profile == DEMO and no_kafka is not None
-    kept = [problem for problem in document["problems"] if not over or problem != no_kafka]  # OVER says it
-    problems = [OVER if over and problem == NEXT else problem for problem in kept]
+    problems = document["problems"]
+    if over:  # OVER says that of Kafka, too
+        problems = [OVER if problem == NO_CONTROLLER else problem for problem in problems if problem != no_kafka]
+    elif profile == DEMO and controller["not_asked"] == ASKING:
+        problems = [problem for problem in problems if problem != NO_CONTROLLER]
     return {**document, "controller": stopped, "demo_is_over": over, "problems": problems}
 
 

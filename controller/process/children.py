@@ -25,8 +25,10 @@ class Child:
     """One process and its log."""
 
     def __init__(
-        self, name: str, argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None, stdin: bool = False
-    ) -> None:
+        self, name: str, argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None, stdin: bool = False,
+        folder: Path | None = None,
+    ) -> None:  # fmt: skip
+        """`env` is added to this process's. `folder`: where it works, by default where this process does."""
         self.name = name
         self.argv = list(argv)
         self.log = log
@@ -38,6 +40,7 @@ class Child:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(env or {})},
+                cwd=folder,
                 start_new_session=True,
             )
 

@@ -79,10 +79,25 @@ def absolute(text: str, whence: str) -> str:
 ROOT = home()
 SHIPPED = shipped(ROOT)
 CONF = SHIPPED / "conf"
-SET_UP = "make setup" if SHIPPED == CODE else "ballast setup"  # the command that fills the cache
+SET_UP, START_DEMO = (  # the commands that fill the cache, and run a demo
+    ("make setup", "make demo") if SHIPPED == CODE else ("ballast setup", "ballast demo")
+)
 JARS = cache_of(ROOT)
 RUN = ROOT / "run"
 EXTRA_JARS = JARS if os.environ.get(ENV_HOME) else Path.home() / ".cache" / "ballast" / "jars"  # large: no checkout's
+
+
+def among_shipped(names: str) -> str:
+    """Shipped files, for messages: as they are named in a checkout, else with the folder where they are."""
+    place = next((place for place in (SHIPPED, CODE) if (place / "docs" / "sql.md").is_file()), PACKAGED)
+    return names if place == CODE else f"{names} in {place}"
+
+
+def python_path(environ: Mapping[str, str]) -> str:
+    """PYTHONPATH for a process that finds this very code, and all else that this one finds, whatever folder it works
+    in."""
+    given = filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))
+    return os.pathsep.join([str(CODE), *map(os.path.abspath, given)])
 
 
 def jars_of(group: str, cache: Path = JARS) -> list[Path]:

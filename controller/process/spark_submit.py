@@ -12,28 +12,36 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from controller.domain.errors import ConfigError, without_login
-from controller.process.paths import CODE, CONF, EXTRA_JARS, SET_UP, jars_of
+from controller.domain.errors import BallastError, ConfigError, without_login
+from controller.process.paths import CODE, CONF, EXTRA_JARS, SET_UP, jars_of, python_path
+from controller.process.reachable import why_unreachable
 from controller.process.setup_java import find_java
 
 LOCAL_SPARK_CONF = CONF / "spark" / "local.conf"
 JOB = CODE / "jobs" / "balance.py"
 S3A = "s3a"  # Hadoop's scheme for S3, and the group of its JARs in the lock
+STANDALONE = "spark://"  # begins the address of a standalone cluster's masters, which commas separate
+MASTER_S = 3.0  # for a master to accept a connection
 # Consumers of a Kafka that hangs take half a minute to close. Spark reads this limit as a system property only.
 QUICK_EXIT = "-Dspark.shutdown.timeout=3s"
+
+
+class NoMaster(BallastError):
+    """Raised when no standalone master accepts a connection; another start may succeed."""
 
 
 def spark_submit_command(
     job_arguments: Sequence[str], spark_conf: Path = LOCAL_SPARK_CONF, job: Path = JOB, checkpoints: str = ""
 ) -> list[str]:
     """The command line. `checkpoints`: where the job keeps them. Raises ConfigError when Spark, its JARs or its
-    settings are missing."""
+    settings are missing, NoMaster when the master that they name does not answer."""
     jars = jars_of("spark")
     if not jars:
         raise ConfigError(f"Spark's JARs for Delta and Kafka are not in the cache: run `{SET_UP}` once")
     if not spark_conf.is_file():
         raise ConfigError(f"--spark-conf {spark_conf} does not exist: give a Spark properties file")
     check_deploy_mode(spark_conf)
+    check_master(_master(spark_conf.read_text()))
     return [
         str(spark_home() / "bin" / "spark-submit"),
         "--properties-file",
@@ -62,7 +70,7 @@ def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK
         "JAVA_HOME": str(find_java(environ).home),
         "SPARK_HOME": str(spark_home()),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(CODE), environ.get("PYTHONPATH", "")])),
+        "PYTHONPATH": python_path(environ),
     }
 
 
@@ -77,6 +85,18 @@ def check_deploy_mode(spark_conf: Path) -> None:
             f"spark.submit.deployMode = cluster in {spark_conf} is not allowed with {master or 'no spark.master'}: only"
             " YARN and Kubernetes run Python drivers; give client, and start Ballast on a machine that the workers can"
             " reach"
+        )
+
+
+def check_master(master: str) -> None:
+    """Raise NoMaster if this is a standalone cluster whose masters accept no connection. Spark itself tries for a
+    minute and a half, and ends without naming them."""
+    if not master.startswith(STANDALONE):
+        return
+    if reasons := why_unreachable(master.removeprefix(STANDALONE).split(","), MASTER_S):
+        raise NoMaster(
+            f"no Spark master answers at {master} ({'; '.join(reasons)}): start it, or name another one (spark.master"
+            " in the Spark properties file of --spark-conf, or spark-submit --master)"
         )
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from kafka.errors import KafkaError
 
 from controller.agent.feed import parse_feed
-from controller.bus.scan import TopicUnreadable, scan
+from controller.bus.failures import TopicUnreadable
+from controller.bus.scan import scan
 from controller.bus.topic_owner import OwnerTopic, is_at
 from controller.config.policy_values import control_settings
 from controller.config.settings import Settings

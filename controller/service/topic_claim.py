@@ -14,7 +14,7 @@ from typing import Any
 
 import controller
 from controller.bus.cluster import KafkaUnavailable
-from controller.bus.scan import TopicUnreadable
+from controller.bus.failures import TopicUnreadable
 from controller.bus.topic_owner import RUNNING, STOPPED, OwnerTopic, Seen, TopicOwner, is_at, mark_stopped
 from controller.domain.errors import AnotherController, ConfigError, ForeignCommit
 from controller.domain.state import ClusterState

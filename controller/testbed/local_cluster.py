@@ -29,6 +29,7 @@ from controller.domain.state import ClusterState
 from controller.operations.operator import Operator, Outcome
 from controller.process.children import Child, ProcessFailed
 from controller.process.interrupts import delay_interrupts
+from controller.process.paths import python_path
 from controller.testbed.kafka import EmbeddedKafka, free_ports
 from controller.testbed.kafka_cluster.cluster import KafkaCluster
 
@@ -179,12 +180,16 @@ class LocalCluster:
         self, only: str | None = None, take_over: bool = False, name: str = "job", more: Sequence[str] = (),
         env: Mapping[str, str] | None = None,
     ) -> Child:  # fmt: skip
-        """Start the Spark application. `only`: `loads` or `control`; `more`: further options; `env` is added."""
+        """Start the Spark application. `only`: `loads` or `control`; `more`: further options; `env` is added.
+
+        It works in the cluster's folder, because Spark 4.0.0 creates a folder `artifacts` where it works (SPARK-52396).
+        """
         argv = [*JOB_NICENESS, *BALLAST, "run", "--conf", str(self.config_file), *self._sets()]
         argv += ["--only", only] if only else []
         argv += ["--take-over"] if take_over else []
         argv += ["--every-round"] if self.replay else []
-        return self.start(name, [*argv, *more], env={**self._login(Role.CONTROLLER), **(env or {})})
+        ours = {"PYTHONPATH": python_path(os.environ), **self._login(Role.CONTROLLER)}
+        return self.start(name, [*argv, *more], env={**ours, **(env or {})}, folder=self.folder)
 
     def serve_page(self) -> str:
         """Start the operators' page on a free port, if need be before all else that it reads; its address.
@@ -223,14 +228,19 @@ class LocalCluster:
             self.agents.add(name or broker)
         return agent
 
-    def start(self, name: str, argv: Sequence[str], stdin: bool = False, env: Mapping[str, str] | None = None) -> Child:
-        """Start a process of the cluster that logs to `logs/NAME.log`, appending after a restart."""
+    def start(
+        self, name: str, argv: Sequence[str], stdin: bool = False, env: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+    ) -> Child:  # fmt: skip
+        """Start a process of the cluster that logs to `logs/NAME.log`, appending after a restart. `folder`: where it
+        works, by default where this process does."""
         old = self.children.get(name)
         if old is not None and old.alive:
             raise ProcessFailed(f"{name} runs already with pid {old.pid}")
         safe = name.replace(":", "_").replace("/", "_")
         with delay_interrupts():
-            child = self.children[name] = Child(name, argv, self.folder / "logs" / f"{safe}.log", env=env, stdin=stdin)
+            log = self.folder / "logs" / f"{safe}.log"
+            child = self.children[name] = Child(name, argv, log, env=env, stdin=stdin, folder=folder)
         return child
 
     # ------------------------------------------------------------ use

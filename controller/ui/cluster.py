@@ -24,6 +24,7 @@ from controller.ledger.partial.outline import Outline
 from controller.ledger.tail import TableTail
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import NoTables, Reader, no_tables
+from controller.operations.stopped import DEMO
 from controller.process.clock import wall_ms
 from controller.ui.history import ScoreHistory
 from controller.ui.memory import Memory
@@ -81,6 +82,10 @@ class LiveCluster:
             if self._root.exists("journal"):
                 why = f"cannot be read: {self.trouble}" if self.trouble else "are being read"
                 raise NoTables(f"the tables at {self.tables} {why}; this page tries again")
+            if self.settings.profile == DEMO:  # its page is served before all else
+                raise NoTables(
+                    f"no tables at {self.tables} yet: a demo creates them at its start; this page tries again"
+                )
             raise no_tables(self._root.root, self.settings.file)
         return self._reader
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError, describe_error
-from controller.operations.liveness import OFFLINE, SILENT_AFTER_MS, Heard, last_word
+from controller.operations.liveness import ASKING, SILENT_AFTER_MS, Heard, last_word
 from controller.process.clock import wall_ms
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Word(NamedTuple):
         return self._replace(heard=replace(self.heard, at_ms=self.heard.at_ms + since_ms))
 
 
-NOT_ASKED = Word(None, OFFLINE)
+NOT_ASKED = Word(None, ASKING)
 
 
 class Listening:

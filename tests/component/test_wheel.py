@@ -175,5 +175,30 @@ def test_the_zip_for_executors_is_all_that_a_task_imports(tmp_path: Path) -> Non
     assert digest == code_digest(), "a task would refuse the driver's code"
 
 
+def test_the_zip_has_nothing_that_no_task_imports(tmp_path: Path, installed: Installed) -> None:
+    """An installed package brings notebooks along."""
+    made = installed.ballast("package", str(tmp_path / "installed.zip"))
+    assert made.returncode == 0, made.stderr
+    write_zip(tmp_path / "checkout.zip")
+    names = [set(zipfile.ZipFile(tmp_path / f"{name}.zip").namelist()) for name in ("installed", "checkout")]
+    assert names[0] == names[1]
+
+
+def test_files_and_commands_that_are_named_are_there(installed: Installed, place: Path) -> None:
+    code = (
+        "from pathlib import Path; from controller.operations.stopped import OVER; from controller.testbed.demo.screen"
+        ".summary import next_lines; print(OVER); print(list(next_lines(Path(), []))[-1])"
+    )
+    done = subprocess.run(
+        [installed.python, "-c", code], capture_output=True, text=True, check=True, env=clean_environment(),
+        cwd=installed.folder,
+    )  # fmt: skip
+    over, last = done.stdout.splitlines()
+    assert f"docs/sql.md in {place / SHIPPED} read them. `ballast demo` starts a new one" in over
+    assert last == f"  docs/sql.md and notebooks/01_operations.py in {place / SHIPPED}, on its tables"
+    told = installed.ballast("status").stderr
+    assert "start a controller (`ballast run` or `ballast demo`)" in told
+
+
 def _libraries() -> Path:
     return Path(pytest.__file__).parents[1]

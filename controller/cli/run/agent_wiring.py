@@ -16,6 +16,7 @@ from controller.agent.options import AgentOptions
 from controller.brokers.host_load import GBIT_BYTES
 from controller.bus.cluster import KafkaUnavailable, check_answers, topic_ids
 from controller.bus.consumer import TopicReader, describe_absent
+from controller.bus.failures import NoRight
 from controller.bus.producer import JsonProducer
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
@@ -114,7 +115,7 @@ async def wait_for_topics(settings: Settings, broker: str) -> None:
     def ask() -> str:
         try:
             there = topic_ids(kafka.bootstrap_servers, needed, kafka.client)
-        except (KafkaUnavailable, KafkaError) as error:  # it answered a moment ago
+        except (KafkaUnavailable, NoRight, KafkaError) as error:  # it answered a moment ago
             return describe_error(error)
         absent = [name for name in needed if name not in there]
         return describe_absent(absent, kafka.bootstrap_servers) if absent else ""

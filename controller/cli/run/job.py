@@ -16,7 +16,7 @@ from controller.bus.cluster import KafkaUnavailable, check_answers
 from controller.cli.options import new_app, report_error
 from controller.config.load import load_settings
 from controller.domain.errors import AnotherController
-from controller.process.spark_submit import LOCAL_SPARK_CONF, spark_environment, spark_submit_command
+from controller.process.spark_submit import LOCAL_SPARK_CONF, NoMaster, spark_environment, spark_submit_command
 from controller.service.arguments import CONTROL, EXIT_ANOTHER, parse_arguments
 from controller.service.start_checks import check_job, check_topics
 
@@ -34,13 +34,13 @@ def run(
     settings = load_settings(given.conf, given.profile, given.overrides)
     check_job(settings, given.checkpoint, given.pid_file)
     checkpoints = given.checkpoint or settings.tables.checkpoints
-    command = spark_submit_command(context.args, spark_conf, checkpoints=checkpoints)
-    environment = spark_environment(os.environ, spark_conf)
     try:
+        command = spark_submit_command(context.args, spark_conf, checkpoints=checkpoints)
+        environment = spark_environment(os.environ, spark_conf)
         check_answers(settings.kafka.bootstrap_servers, settings.kafka.client)
         if given.runs(CONTROL) and not given.new_journal:
             check_topics(settings)
-    except KafkaUnavailable as error:
+    except (KafkaUnavailable, NoMaster) as error:
         raise report_error(error) from None
     except AnotherController as error:
         typer.echo(f"ballast: {error}", err=True)

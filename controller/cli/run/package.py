@@ -16,7 +16,7 @@ from controller import __version__
 from controller.cli.options import new_app, report_errors
 from controller.cli.show import emit_text
 from controller.domain.errors import ConfigError
-from controller.process.paths import CODE
+from controller.process.paths import CODE, PACKAGED
 
 PACKAGES = ("controller", "jobs", "schemas")
 MOMENT = (1980, 1, 1, 0, 0, 0)  # of every file, so that the same code gives the same bytes
@@ -42,7 +42,9 @@ def package(
 
 def write_zip(place: Path, code: Path = CODE) -> int:
     """Write the packages below `code`; returns the number of modules. The same code gives the same bytes."""
-    modules = sorted(file for name in PACKAGES for file in (code / name).rglob("*.py"))
+    shipped = code / PACKAGED.relative_to(CODE)  # in a wheel, with notebooks, which no task imports
+    found = (file for name in PACKAGES for file in (code / name).rglob("*.py"))
+    modules = sorted(file for file in found if shipped not in file.parents)
     part = place.with_name(f"{place.name}.part")
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         for module in modules:

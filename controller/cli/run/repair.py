@@ -79,7 +79,7 @@ def _ask_kafka(settings: Settings, root: TableRoot, execute: bool, offline: bool
     if offline:
         return NOTHING, "Kafka was not asked (--offline): what only the journal feed has is taken for lost"
     from controller.bus.cluster import KafkaUnavailable, check_reachable  # the client library, not with --offline
-    from controller.bus.scan import TopicUnreadable
+    from controller.bus.failures import TopicUnreadable
     from controller.service.repair_checks import check_no_controller, hear_of_journal, journal_of_tables
 
     try:

@@ -7,7 +7,6 @@ counts for nothing.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,13 +23,14 @@ from controller.ledger.append import append
 from controller.ledger.projections import Projections
 from controller.ledger.snapshots import Snapshots
 from controller.ledger.tables import TableRoot
+from controller.operations.capture.about import TABLES_FOLDER, write_about
 from controller.operations.capture.config_file import config_text
 from controller.operations.capture.hashing import Hashing, hashing_of
 from controller.operations.capture.slice import Slice, read_evidence, read_loads, read_rounds, read_slice
 from controller.operations.reading import Reader
 from schemas.catalog import TABLES
 
-CONFIG, ABOUT = "ballast.yaml", "capture.json"
+CONFIG = "ballast.yaml"
 APP = "capture"
 HASHED_CLUSTER = "captured"
 Rewrite = Callable[[str, pa.Table], pa.Table]
@@ -47,7 +47,7 @@ def capture(settings: Settings, folder: Path, since_ms: int, until_ms: int, hash
     of = read_slice(reader, since_ms, until_ms)
     loads = read_loads(reader, of, reader.window_ms)
     hashing = hashing_of(of, read_rounds(reader, of), loads) if hash_names else None
-    writer = _Writer(TableRoot(folder / "tables"))
+    writer = _Writer(TableRoot(folder / TABLES_FOLDER))
     for name, rows in _loads(reader, of, hashing):
         writer.add(name, rows)
     rounds = _write_evidence(writer, reader, of, hashing)
@@ -69,7 +69,7 @@ def capture(settings: Settings, folder: Path, since_ms: int, until_ms: int, hash
         "rounds_unlike": hashing.unlike if hashing else [],
         "rows": dict(writer.rows),
     }
-    (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    write_about(folder, about)
     return about
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from controller.config.settings import DEFINITIONS, Settings
+from controller.operations.capture.about import TABLES_FOLDER
 from controller.operations.reading import Reader
 
 OF_ROUNDS = ("guard", "loads", "rounds", "shedding", "pacing", "steady", "weighted", "split", "broker", "placement",
@@ -24,7 +25,7 @@ def config_text(reader: Reader, settings: Settings, until_ms: int, cluster: str)
     tree: dict[str, dict[str, Any]] = {
         "cluster": {"name": cluster},
         "kafka": {"bootstrap_servers": "127.0.0.1:1"},  # nobody listens there
-        "tables": {"root": "tables", "checkpoints": "checkpoints"},
+        "tables": {"root": TABLES_FOLDER, "checkpoints": "checkpoints"},
     }
     for path in DEFINITIONS:
         section, _, name = path.partition(".")

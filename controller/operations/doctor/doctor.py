@@ -1,4 +1,7 @@
-"""Makes all checks, the worst findings first. A check that fails is a finding itself, and stops no other one."""
+"""Makes all checks, the worst findings first. A check that fails is a finding itself, and stops no other one.
+
+A captured slice is a record of the past: its ages are as of its end.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from controller.config.settings import Settings
 from controller.domain.errors import BallastError, describe_error
 from controller.domain.state import ClusterState
 from controller.ledger.damage import DamagedTable
+from controller.operations.capture.about import slice_end_ms
 from controller.operations.doctor.clocks import check_clocks
 from controller.operations.doctor.cluster import (
     check_brokers,
@@ -26,6 +30,7 @@ from controller.operations.doctor.host import check_disks
 from controller.operations.doctor.tables import REPAIR, check_tables
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import NoTables, Reader
+from controller.operations.text import time_text
 
 Check = Callable[[], Iterable[Finding]]
 
@@ -35,6 +40,10 @@ def examine(settings: Settings, now_ms: int, offline: bool) -> list[Finding]:
     state: ClusterState | None = None
     checks: list[tuple[str, Check]] = [("disk", lambda: check_disks(settings))]
     found: list[Finding] = []
+    if (end_ms := slice_end_ms(settings.tables.root)) is not None:
+        now_ms = min(now_ms, end_ms)
+        text = f"these tables are a captured slice: all below is as of its end, {time_text(now_ms)} UTC"
+        found.append(note("slice", text))
     try:
         reader = Reader(settings)
         checks.append(("tables", lambda: check_tables(reader.root)))

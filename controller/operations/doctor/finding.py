@@ -41,6 +41,7 @@ class Page(str, Enum):
     MASS_FAILURE = "docs/recovery.md#too-many-brokers-fell-silent-at-once"
     AGENT = "docs/agent.md#how-an-agent-reads-the-journal"
     PULSAR = "docs/pulsar.md#first-hour"
+    RIGHTS = "docs/security.md#kafka"
     VALIDATION = "docs/records.md#validation"
     TABLES = "docs/tables.md#delta-tables"
 

@@ -11,6 +11,7 @@ from functools import partial
 from kafka.errors import KafkaError
 
 from controller.bus.cluster import check_answers, cluster_id
+from controller.bus.failures import NoRight
 from controller.bus.reach import SourceSettings, read_reach
 from controller.bus.scan import scan
 from controller.bus.topic_owner import TopicOwner, newest_owner
@@ -40,6 +41,8 @@ def check_kafka(settings: Settings, state: ClusterState | None, now_ms: int) -> 
         return
     try:
         yield from _check_answering(settings, state, now_ms)
+    except NoRight as error:
+        yield severe("kafka", str(error), "give this login the rights of a viewer", Page.RIGHTS)
     except KafkaError as error:
         yield severe("kafka", f"it failed while it was read: {describe_error(error)}", "see its logs", Page.CLUSTER)
 

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from controller.bus.failures import NoRight
 from controller.bus.topics import TopicFacts, TopicNames, live_topics
 from controller.domain.entries import Entry, Kind
 from controller.domain.state import PAUSED, ClusterState
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
+from controller.operations.doctor import kafka as kafka_checks
 from controller.operations.doctor import tables as table_checks
 from controller.operations.doctor.cluster import check_rounds
 from controller.operations.doctor.doctor import examine
@@ -91,6 +93,19 @@ def test_a_kafka_that_does_not_answer_is_severe_and_the_tables_are_checked(balla
     assert "severe   kafka" in out
     assert "no Kafka answers at 127.0.0.1:1" in out
     assert "ok       tables" in out
+
+
+def test_a_kafka_that_refuses_this_login_is_a_finding_with_the_page_on_rights(
+    run: ShortRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> str:
+        raise NoRight("Kafka refuses it: User:dash (kafka.client) lacks the right Read on topic owner: …")
+
+    monkeypatch.setattr(kafka_checks, "check_answers", lambda *_: None)
+    monkeypatch.setattr(kafka_checks, "cluster_id", refuse)
+    (found,) = kafka_checks.check_kafka(run.settings, None, run.now_ms)
+    assert (found.severity, found.page) == (Severity.SEVERE, Page.RIGHTS.value)
+    assert "User:dash (kafka.client) lacks the right Read on topic owner" in found.text
 
 
 def test_no_tables_is_a_finding(run: ShortRun, tmp_path: Path) -> None:

@@ -18,7 +18,10 @@ from controller.ledger.journal_commit import Journal
 from controller.operations.liveness import OFFLINE
 from controller.operations.overview import status as status_of
 from controller.operations.reading import Reader
-from controller.operations.stopped import with_stop
+from controller.operations.stopped import OVER, with_stop
+from controller.ui.cluster import LiveCluster
+from controller.ui.heard import NOT_ASKED, Word
+from controller.ui.views.now import now as now_view
 from tests.short_run import INSTANCE, ShortRun, play
 
 AGO_MS = 60_000
@@ -88,6 +91,23 @@ def test_a_demo_is_not_over_while_its_kafka_answers(stopped: Path, short_run: Sh
         assert told["demo_is_over"] is False
         assert "no controller runs: start one with `ballast run`" in told["problems"]
         assert not any("Kafka" in problem for problem in told["problems"])
+
+
+def test_a_page_advises_nothing_of_a_stopped_demo_until_its_kafka_has_been_asked(
+    stopped: Path, short_run: ShortRun
+) -> None:
+    """The journal alone does not tell a demo that is over from one whose controller is to be started again."""
+    now_ms = short_run.now_ms + AGO_MS
+
+    def shown(profile: str, not_asked: str) -> list[str]:
+        settings = load_settings(None, profile, [f"tables.root={stopped}"], env={})
+        cluster = LiveCluster(settings)
+        cluster.poll()
+        return list(now_view(cluster, Word(None, not_asked), now_ms)["problems"])
+
+    assert shown("demo", NOT_ASKED.not_asked) == []
+    assert shown("demo", "no Kafka answers") == [OVER]
+    assert "no controller runs: start one with `ballast run`" in shown("local", NOT_ASKED.not_asked)
 
 
 def test_the_file_that_was_given_is_no_advice(

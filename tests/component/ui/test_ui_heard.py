@@ -9,7 +9,7 @@ import pytest
 
 from controller.bus.cluster import KafkaUnavailable
 from controller.config.settings import Settings
-from controller.operations.liveness import OFFLINE, SILENT_AFTER_MS, Heard
+from controller.operations.liveness import ASKING, SILENT_AFTER_MS, Heard
 from controller.process.clock import wall_ms
 from controller.ui.heard import NOT_ASKED, OLD_AFTER_MS, Listening, Word
 from tests.short_run import ShortRun
@@ -38,7 +38,7 @@ def test_a_controller_that_was_silent_when_it_was_asked_stays_so_and_its_silence
 def test_an_answer_from_before_a_pause_is_no_answer() -> None:
     for word in (LIVING, Word(None, "no Kafka answers", ASKED_MS), Word(None, None, ASKED_MS)):
         assert word.as_of(ASKED_MS + OLD_AFTER_MS + 1) == NOT_ASKED
-    assert NOT_ASKED.as_of(ASKED_MS).not_asked == OFFLINE
+    assert NOT_ASKED.as_of(ASKED_MS).not_asked == ASKING
 
 
 def wait_for(listening: Listening, holds: Callable[[Word], bool]) -> Word:

@@ -70,6 +70,7 @@ def test_the_page_of_a_local_cluster_is_there_before_all_else(tmp_path: Path) ->
         assert httpx.get(f"{url}now", trust_env=False, timeout=30).status_code == 200
         told = httpx.get(f"{url}api/now", trust_env=False, timeout=30)
         assert (told.status_code, told.json()["error"]) == (503, "no_tables")
+        assert told.json()["text"].endswith("yet: a demo creates them at its start; this page tries again")
         known = yaml.safe_load(cluster.config_file.read_text())
         assert known["kafka"]["bootstrap_servers"] == cluster.kafka.bootstrap, "where Kafka is going to be"
         assert url == f"http://127.0.0.1:{known['ui']['port']}/", "where `ballast status` looks for it"

@@ -48,6 +48,25 @@ def test_credentials_are_refused_with_the_place_for_them(name: str) -> None:
     assert "abcdef" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("option", "instead"),
+    [
+        ("aws_secret_access_key", "as AWS_SECRET_ACCESS_KEY, or by the credentials file or the machine's role"),
+        ("access_key_id", "as AWS_ACCESS_KEY_ID, or by the credentials file or the machine's role"),
+        ("azure_storage_account_token", "as AZURE_STORAGE_ACCOUNT_TOKEN"),
+    ],
+)
+def test_no_place_is_recommended_that_is_refused_as_well(option: str, instead: str) -> None:
+    for override in (f"tables.storage_options.{option}=abcdef", f"tables.storage_options={{{option}: abcdef}}"):
+        with pytest.raises(ConfigError) as caught:
+            loaded(override)
+        told = str(caught.value)
+        assert told.endswith(f"give it in the environment, {instead}")
+        assert not any(word in told for word in ("abcdef", "--conf", "BALLAST_"))
+    with pytest.raises(ConfigError, match=r"give it in a file \(--conf\), or as environment variable BALLAST_KAFKA__"):
+        loaded("kafka.client.sasl_plain_password=abcdef")
+
+
 @pytest.mark.parametrize("name", ["aws_web_identity_token_file", "aws_endpoint", "google_service_account_path"])
 def test_the_place_of_a_credential_is_none(name: str, tmp_path: Path) -> None:
     file = tmp_path / "ballast.yaml"

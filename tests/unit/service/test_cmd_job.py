@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from controller.cli.main import main
 from controller.config.load import load_settings
 from controller.domain.errors import ConfigError
 from controller.process import spark_submit
@@ -14,12 +18,15 @@ from controller.process.paths import CONF
 from controller.process.spark_submit import (
     LOCAL_SPARK_CONF,
     QUICK_EXIT,
+    NoMaster,
     check_deploy_mode,
+    check_master,
     has_local_master,
     spark_environment,
     spark_submit_command,
 )
 from controller.service.arguments import parse_arguments
+from jobs import backtest_job, balance_job, maintain_job
 
 
 def test_only_a_local_master_is_bound_to_loopback() -> None:
@@ -52,6 +59,61 @@ def test_a_driver_on_a_standalone_cluster_is_refused(tmp_path: Path) -> None:
     for allowed in ("spark.master yarn\nspark.submit.deployMode cluster", "spark.master spark://m:7077"):
         file.write_text(allowed)
         check_deploy_mode(file)
+
+
+@pytest.fixture
+def listening() -> Iterator[str]:
+    """An address that accepts connections."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_standalone_master_that_does_not_answer_is_named_before_a_jvm_starts(tmp_path: Path, listening: str) -> None:
+    file = tmp_path / "spark.conf"
+    file.write_text("spark.master spark://127.0.0.1:1,127.0.0.1:2\n")
+    with pytest.raises(NoMaster) as caught:
+        spark_submit_command([], file)
+    refused = "127.0.0.1:1: Connection refused; 127.0.0.1:2: Connection refused"
+    assert f"no Spark master answers at spark://127.0.0.1:1,127.0.0.1:2 ({refused}): start it" in str(caught.value)
+    file.write_text(f"spark.master spark://127.0.0.1:1,{listening}\n")
+    assert spark_submit_command([], file), "one that answers is enough"
+    for other in ("local[2]", "yarn", "k8s://https://127.0.0.1:1", ""):
+        check_master(other)
+    with pytest.raises(NoMaster, match=r"spark://master \(master: "):
+        check_master("spark://master")
+
+
+def test_a_master_that_does_not_answer_may_answer_the_next_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """So the exit code is not that of a configuration error, after which systemd starts nothing again."""
+    file = tmp_path / "spark.conf"
+    file.write_text("spark.master spark://127.0.0.1:1\n")
+    for line in ("run", "maintain --spark"):
+        with pytest.raises(SystemExit) as ended:
+            main([*line.split(), "--spark-conf", str(file), "--set", f"tables.root={tmp_path / 'tables'}"])
+        told = capsys.readouterr().err
+        assert (ended.value.code, told.count("\n")) == (1, 1)
+        assert "no Spark master answers at spark://127.0.0.1:1 (127.0.0.1:1: Connection refused)" in told
+
+
+@pytest.mark.parametrize("job", [balance_job, maintain_job, backtest_job])
+def test_a_job_that_was_submitted_to_such_a_master_ends_in_one_line(
+    job: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build(name: str) -> None:
+        check_master("spark://127.0.0.1:1")
+
+    monkeypatch.setattr(job, "build_session", build)
+    monkeypatch.setattr("controller.backtest.store.Store.arrays", lambda store, job: tmp_path)
+    arguments = ["--set", f"tables.root={tmp_path / 'tables'}", "--set", f"tables.checkpoints={tmp_path / 'points'}"]
+    if job is backtest_job:
+        arguments += ["--out", str(tmp_path), "--recording", "x", "--strategies", "steady"]
+        arguments += ["--missed-steps", "3", "--gap-ms", "1000"]
+    assert job.main(arguments) == 1
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("ballast")]
+    assert len(told) == 1
+    assert "no Spark master answers at spark://127.0.0.1:1 (" in told[0]
 
 
 def test_an_address_from_outside_counts() -> None:

@@ -13,6 +13,7 @@ from controller.cli.main import main
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.state import ClusterState
+from controller.process import paths
 from controller.testbed.demo.figures import DemoFigures
 from controller.testbed.demo.screen.events import Events, Half
 from controller.testbed.demo.screen.plain import SIGN_OF_LIFE_S, PlainLines
@@ -239,6 +240,16 @@ def test_the_end_names_the_folder_and_what_to_type(tmp_path: Path) -> None:
     assert any(line.endswith("explain 1795313850000-0000") for line in told)
     assert any(f"BALLAST_CONF={tmp_path}/ballast.yaml" in line for line in told)
     assert any(line.endswith(" ui") for line in told)
+
+
+def test_without_a_checkout_the_end_names_files_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = "docs/sql.md and notebooks/01_operations.py"
+    assert list(next_lines(tmp_path, []))[-1] == f"  {names}, on its tables"
+    monkeypatch.setattr(paths, "SHIPPED", tmp_path)
+    assert list(next_lines(tmp_path, []))[-1] == f"  {names}, on its tables", "a root may have conf alone"
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "sql.md").touch()
+    assert list(next_lines(tmp_path, []))[-1] == f"  {names} in {tmp_path}, on its tables"
 
 
 def test_the_help_says_that_it_may_take_longer_than_its_minutes(capsys: pytest.CaptureFixture[str]) -> None:

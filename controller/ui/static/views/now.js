@@ -215,7 +215,7 @@ function controllerDetail(controller) {
     "; all below is as it was then",
   ) : "";
   if (controller.alive === null) {
-    return controller.not_asked === "--offline" ? "whether it lives is being asked" : "Kafka does not tell whether it lives";
+    return controller.not_asked === "being asked" ? "whether it lives is being asked" : "Kafka does not tell whether it lives";
   }
   if (controller.alive) return controller.instance;
   return controller.silent_ms === null ? "never heard" : `last heard ${duration(controller.silent_ms)} ago`;
