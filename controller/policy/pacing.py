@@ -125,7 +125,10 @@ class RateLimits:
         drawn = [self._buckets.get(_of_broker(name)) for name in self._snapshot.brokers]
         cluster = self._peek(CLUSTER)
         left = np.array([full if bucket is None else bucket.left for bucket in drawn], np.int64)
-        return MoveQuota(left, cluster.left, cluster.pace)
+        kind = bucket_of_namespace("")
+        namespaces = {name.removeprefix(kind): b.left for name, b in self._buckets.items() if name.startswith(kind)}
+        other = Bucket.full(self._settings.namespace_moves_per_min).left
+        return MoveQuota(left, cluster.left, cluster.pace, namespaces, other)
 
     def find_short(self, moves: Iterable[Decision]) -> str | None:
         """The first bucket with too few tokens for these moves together, or None."""
@@ -257,4 +260,9 @@ def _of_broker(broker: str) -> str:
 def _of_namespace(bundle: str) -> tuple[str, ...]:
     """No bucket for a name without a namespace, as `ballast decide` may get."""
     namespace = namespace_of_bundle(bundle)
-    return (f"namespace {namespace}",) if namespace else ()
+    return (bucket_of_namespace(namespace),) if namespace else ()
+
+
+def bucket_of_namespace(namespace: str) -> str:
+    """The name of its bucket, as evidence shows it."""
+    return f"namespace {namespace}"

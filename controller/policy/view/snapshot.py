@@ -10,8 +10,9 @@ b" counts for the bundle's owner: the part of r's average that came from b is ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,16 +34,22 @@ FULL_PACE = 1000  # permille
 UNLIMITED = 2**31
 
 
+NO_NAMESPACES: Mapping[str, int] = MappingProxyType({})
+
+
 class MoveQuota(NamedTuple):
     """How many moves the rate limits let a strategy choose, so that none it counts on is held back afterwards.
 
     `brokers`: [B] moves that each may take part in; None: no limit. `cluster`: moves of all. `pace`: permille of the
-    strategy's own budget; below FULL_PACE after failed moves.
+    strategy's own budget; below FULL_PACE after failed moves. `namespaces`: moves of those that have less left than
+    `namespace`, which every other one has.
     """
 
     brokers: Ints | None = None
     cluster: int = UNLIMITED
     pace: int = FULL_PACE
+    namespaces: Mapping[str, int] = NO_NAMESPACES
+    namespace: int = UNLIMITED
 
     def remaining(self, brokers: int) -> Ints:
         """[B] moves of each broker, to be counted down while moves are chosen."""

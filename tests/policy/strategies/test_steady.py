@@ -17,6 +17,7 @@ from controller.domain.ids import Bundle
 from controller.domain.load import SCORE_UNIT
 from controller.domain.overrides import AVOID, PIN, Override
 from controller.domain.settings.policy import PolicySettings, SteadySettings
+from controller.policy.pacing import BURST_MIN
 from controller.policy.placement.constraints import assess, constrain
 from controller.policy.round import replay_round, run_round
 from controller.policy.strategies import get
@@ -396,6 +397,42 @@ class TestMoves:
         assert (shown[0]["bundle"], shown[0]["target"]) == (first.bundle, first.target)
         assert len(shown) == 20
         assert {"bundle", "target", "source_after", "target_after", "lost_by"} == set(shown[0])
+
+
+class TestNamespacesLimit:
+    """What pacing would hold back is not chosen: the model must not count on it."""
+
+    def packed(self, *namespaces: str, per_min: int = 2) -> ClusterBuilder:
+        """A hot broker and a warm one with bundles of these namespaces in turn, two cool ones."""
+        built = steady(loads(0, 0, 20, 20)).with_settings(pacing={"namespace_moves_per_min": per_min})
+        for name, parts in (("b0", 24), ("b1", 18)):
+            built.broker(name, cpu=4 * parts)
+            for at in range(parts):
+                built.bundle(name, cpu=4, namespace=namespaces[at % len(namespaces)])
+        return built
+
+    def test_no_more_is_chosen_than_its_namespace_may_move(self) -> None:
+        result = self.packed("t/only").round()
+        assert [m.source for m in moves(result)] == ["b0"] * BURST_MIN * 2
+        (left,) = [d for d in result.decisions if d.kind is DecisionKind.SKIP and d.source == "b1"]
+        assert (left.bundle, left.reason, left.evidence["paced_by"]) == (None, Reason.BUDGET_SPENT, "namespace t/only")
+        assert not [d for d in result.decisions if d.kind is DecisionKind.SKIP and d.bundle]
+        assert replay_round(result.inputs) == result.plan_hash
+
+    def test_others_are_moved_instead(self) -> None:
+        spaces = ("t/a-b", "t/a-b", "t/a-b", "t/a", "t/c")  # equal bundles go in the order of names
+        free, limited = (moves(self.packed(*spaces, per_min=per_min).round()) for per_min in (99, 4))
+        assert len(free) == len(limited)
+        assert sum("t/a-b/" in str(m.bundle) for m in free) > BURST_MIN * 4
+        assert sum("t/a-b/" in str(m.bundle) for m in limited) == BURST_MIN * 4
+
+    def test_what_it_moved_a_minute_ago_counts(self) -> None:
+        built = self.packed("t/only")
+        for move in moves(built.round()):
+            carry_out(built, move)
+        second = built.later().round()
+        assert len(moves(second)) == 2
+        assert replay_round(second.inputs) == second.plan_hash
 
 
 class TestUsage:

@@ -6,6 +6,8 @@ that fit its excess come first; some larger ones are kept for swaps and splits, 
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 
 from controller.policy.strategies.steady.disruption import disruption
@@ -16,6 +18,7 @@ from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import ALLOWED
 from controller.policy.view.snapshot import Bools
 
+AFTER_SLASH = chr(ord("/") + 1)
 FITTING, TOO_BIG = 24, 8
 MOST_TARGETS = 24  # by room, and as many by lowest score
 
@@ -33,6 +36,7 @@ class Held:
         sizes = np.bincount(model.snapshot.owner + 1, minlength=count + 1)  # the first one stands for NOBODY
         self._starts = np.cumsum(sizes)
         self._known: dict[int, Candidates] = {}
+        self._stale: set[int] = set()  # those of which a bundle is no longer free
         self._alone: dict[int, Floats] = {}
         self._largest: dict[int, tuple[int, float] | None] = {}
 
@@ -50,7 +54,16 @@ class Held:
             known = self._known[broker] = Candidates.of(self._model, broker, bundles, cost)
             if len(bundles) == len(held):
                 self._alone.setdefault(broker, highest(known.taken))
+        elif broker in self._stale:
+            known = self._known[broker] = known.select(np.flatnonzero(self._free[known.bundles]))
+        self._stale.discard(broker)
         return known
+
+    def close(self, namespace: str) -> None:
+        """None of the namespace's bundles may move any more. They stand together, as bundles are in order of names."""
+        names = self._model.snapshot.bundles
+        self._free[bisect_left(names, f"{namespace}/") : bisect_left(names, f"{namespace}{AFTER_SLASH}")] = False
+        self._stale.update(self._known)
 
     def name(self, bundle: int) -> None:
         """A decision names the bundle: it stays where that decision puts it."""

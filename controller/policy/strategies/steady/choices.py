@@ -1,4 +1,8 @@
-"""What a round of `steady` has chosen so far: every choice changes the model, the budget and the log at once."""
+"""What a round of `steady` has chosen so far: every choice changes the model, the budget and the log at once.
+
+A namespace that has no moves left is closed: what would be chosen of it pacing would hold back, while the model counted
+on it.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from controller.policy.strategies.steady.evidence import Evidence, split_decisio
 from controller.policy.strategies.steady.model import Model, in_units
 from controller.policy.strategies.steady.pairs import Judged
 from controller.policy.strategies.steady.swap import Swap
-from controller.policy.view.frame import Ints
+from controller.policy.view.frame import Ints, namespace_of_bundle
 from controller.policy.view.snapshot import Snapshot
 
 
@@ -25,13 +29,22 @@ class Choices:
         self.left: Ints = snapshot.quota.remaining(len(snapshot.brokers))
         self._snapshot, self._model, self._log, self._evidence = snapshot, model, log, evidence
         self._held: Held | None = None
+        self._left_of: dict[str, int] = dict(snapshot.quota.namespaces)
+        self.closed = {namespace for namespace, left in self._left_of.items() if left <= 0}
 
     @property
     def held(self) -> Held:
         """The bundles by broker, grouped when first needed: a quiet round never does."""
         if self._held is None:
             self._held = Held(self._model)
+            for namespace in self.closed:
+                self._held.close(namespace)
         return self._held
+
+    def closed_among(self, bundles: Ints) -> str:
+        """The first namespace of these bundles that has no moves left; empty without one."""
+        found = (namespace_of_bundle(self._snapshot.bundles[bundle]) for bundle in bundles.tolist())
+        return next((namespace for namespace in found if namespace in self.closed), "") if self.closed else ""
 
     def spent(self, broker: int, moves: int = 1) -> bool:
         """Whether so many more moves of the broker would be over a budget."""
@@ -52,7 +65,7 @@ class Choices:
         self._model.move(bundle, target)
         self.held.name(bundle)
         self._log.transfer(bundle, source, target, before, self._scores(source, target), reason, evidence)
-        self._count(source, target, 1)
+        self._count(source, target, bundle)
 
     def swap(self, source: int, swap: Swap, reason: Reason, evidence: Mapping[str, Any]) -> None:
         """Let two bundles change places."""
@@ -70,7 +83,7 @@ class Choices:
         ):
             of_half = {**evidence, "pairs": pairs, "swapped_with": self._snapshot.bundles[other]}
             self._log.transfer(bundle, start, end, *scores, reason, of_half)
-        self._count(source, target, 2)
+        self._count(source, target, swap.leaving, swap.returning)
 
     def split(self, source: int, bundle: int, boundary: int, evidence: Mapping[str, Any]) -> None:
         """Split a bundle; both halves stay where they are for now."""
@@ -84,6 +97,12 @@ class Choices:
         judged = float(self._model.score[source]), float(self._model.peak[target])
         return [in_units(score) / SCORE_UNIT for score in judged]
 
-    def _count(self, source: int, target: int, moves: int) -> None:
-        self.moves += moves
-        self.left[[source, target]] -= moves
+    def _count(self, source: int, target: int, *bundles: int) -> None:
+        self.moves += len(bundles)
+        self.left[[source, target]] -= len(bundles)
+        for bundle in bundles:
+            namespace = namespace_of_bundle(self._snapshot.bundles[bundle])
+            left = self._left_of[namespace] = self._left_of.get(namespace, self._snapshot.quota.namespace) - 1
+            if left <= 0 and namespace:
+                self.closed.add(namespace)
+                self.held.close(namespace)

@@ -14,6 +14,7 @@ import numpy as np
 
 from controller.domain.decision import Reason
 from controller.domain.settings.policy import PolicySettings
+from controller.policy.pacing import bucket_of_namespace
 from controller.policy.placement.constraints import can_reach_caps
 from controller.policy.placement.repair import Repair, repair_placements
 from controller.policy.strategies.decision_log import DecisionLog
@@ -285,9 +286,13 @@ class Planner:
         held = self.chosen.held.all_of(source)
         block = self.snapshot.bundle_block[held]
         blocked = block[block != ALLOWED]
+        evidence: dict[str, Any] = {"bundles": len(held), "bundles_lost": count_reasons(blocked)}
         why = Reason.IN_FLIGHT if len(held) else Reason.NO_BUNDLES  # all that could move are named in this round
-        why = most_common_reason(blocked) if len(blocked) else why
-        self.log.deny(source, why, {"bundles": len(held), "bundles_lost": count_reasons(blocked)})
+        if len(blocked):
+            why = most_common_reason(blocked)
+        elif namespace := self.chosen.closed_among(held):
+            why, evidence["paced_by"] = Reason.BUDGET_SPENT, bucket_of_namespace(namespace)
+        self.log.deny(source, why, evidence)
         return None
 
     def _why(self, source: int) -> Reason:
