@@ -25,6 +25,7 @@ from controller.loads.rules import ASCII_BUNDLE_PATTERN, BROKER_PATTERN, NONCE_P
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+BRACKETS = 200  # of a record besides those of its bundles; a plain one has ten
 TIMES = ("rpc_queue_ms", "metadata_latency_ms")
 _COUNTED = (*BUNDLE_FIELDS, "bundles")
 
@@ -60,7 +61,19 @@ def read(values: Sequence[bytes]) -> tuple[pa.Table, list[int]]:
         elif len(part) > 1:
             middle = len(part) // 2
             parts += [part[middle:], part[:middle]]
-    return pa.concat_tables(tables).combine_chunks(), positions
+    table = pa.concat_tables(tables).combine_chunks()
+    shallow = _shallow(table, [values[number] for number in positions])
+    if not shallow.all():
+        table, positions = table.filter(pa.array(shallow)), np.array(positions)[shallow].tolist()
+    return table, positions
+
+
+def _shallow(table: pa.Table, values: Sequence[bytes]) -> Mask:
+    """[n] which records cannot be nested deeply in what the schema ignores: the judge refuses more than some hundred
+    levels. Bundles account for most of a record's brackets."""
+    listed = pc.fill_null(pc.list_value_length(table["bundles"]), 0).to_numpy()
+    brackets = np.array([value.count(b"{") + value.count(b"[") for value in values], np.int64)
+    return np.asarray(brackets - listed <= BRACKETS)
 
 
 def from_documents(documents: Sequence[dict[str, Any]]) -> pa.Table:
@@ -152,7 +165,8 @@ class Sheet:
 
     def _possible(self) -> Mask:
         known = self.limits > 0
-        over = known & ((self.usages < 0) | (self.usages > self.limits * IMPOSSIBLE_FACTOR))
+        with np.errstate(over="ignore"):  # then nothing is above it
+            over = known & ((self.usages < 0) | (self.usages > self.limits * IMPOSSIBLE_FACTOR))
         finite = np.isfinite(self.usages) & np.isfinite(self.limits)
         return np.asarray((finite & ~over).all(axis=0))
 

@@ -56,6 +56,20 @@ def test_both_paths_agree_on_what_is_good(raw: bytes) -> None:
         assert judge(again, len(again), BROKER.encode(), START_MS, LIMITS).report == verdict.report
 
 
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}")])
+@pytest.mark.parametrize("levels", [9, 400, 990, 60_000])
+def test_no_path_takes_a_report_whose_unknown_field_is_too_deep_for_the_other(
+    levels: int, opened: str, closed: str
+) -> None:
+    deep = opened * levels + "1" + closed * levels
+    raw = json.dumps({**GOOD, "extra": "?"}).replace('"?"', deep).encode()
+    verdict, good = judged(raw, BROKER.encode()), certainly_good(raw, BROKER.encode())
+    assert verdict.rule is None or not good
+    assert good or levels > 9
+    (calm, hostile) = row(GOOD, BROKER, 1), row(raw, BROKER, 2)
+    assert set(rules_of(answered([calm, hostile], order_of(SETTINGS)))) <= {2}
+
+
 def check_same_figures(raw: bytes, report_: dict[str, Any]) -> None:
     """The table of the bulk path has what the definition reads."""
     table, _ = read([raw])
