@@ -74,7 +74,12 @@ def name_table(uri: str) -> Iterator[None]:
 
 
 class DeltaLog:
-    """Reads `_delta_log` and data files of one table, on any store that delta-rs supports. Not thread-safe."""
+    """Reads `_delta_log` and data files of one table, on any store that delta-rs supports. Not thread-safe.
+
+    While delta-rs waits for an object store, other threads go on only if it was asked what a path is: opening a file, a
+    listing and a deletion stop them all. So whatever heartbeats depend on asks first, and opens files only of a store
+    that has just answered.
+    """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
         self.uri = uri
@@ -106,22 +111,29 @@ class DeltaLog:
         return pafs.SubTreeFileSystem(self.uri, pafs.LocalFileSystem())
 
     def exists(self, version: int) -> bool:
-        """Whether this version was committed and its file not cleaned up. Costs one stat or HEAD request."""
+        """Whether this version was committed and its file not cleaned up. Costs a store two requests, as it looks for a
+        folder as well."""
         try:
             return self.has_file(commit_path(version))
         except LogGone:
             return False
 
     def has_file(self, path: str) -> bool:
-        """Whether there is such a file. Raises LogGone if there is no table.
+        """Whether there is such a file. Raises LogGone if there is no table."""
+        return self._kind_of(path) == pafs.FileType.File
 
-        Opening it costs one HEAD; asking what it is would cost a listing as well, in case it were a folder.
-        """
-        try:
-            with name_table(self.uri), self.files.open_input_file(path):
-                return True
-        except FileNotFoundError:
-            return False
+    def has_log(self) -> bool:
+        """Whether there is anything in the log's folder."""
+        return self._kind_of(LOG) == pafs.FileType.Directory
+
+    def _kind_of(self, path: str) -> pafs.FileType:
+        with name_table(self.uri):
+            return self.files.get_file_info(path).type
+
+    def _wait_for(self, path: str) -> None:
+        """Return once the store has told that the file is there. Raises FileNotFoundError."""
+        if "://" in self.uri and not self.has_file(path):
+            raise FileNotFoundError(f"{self.uri}/{path}")
 
     def read(self, version: int) -> Commit:
         """The commit of a version. Raises LogGone when its file does not exist, DamagedTable when it is not whole."""
@@ -213,12 +225,14 @@ class DeltaLog:
 
     def read_file(self, path: str) -> bytes:
         """The content of a file of the table. Raises FileNotFoundError; LogGone if there is no table."""
+        self._wait_for(path)
         with name_table(self.uri), self.files.open_input_stream(path) as stream:
             content: bytes = stream.read()
         return content
 
     def open_file(self, path: str) -> pa.NativeFile:
         """Open a data file for reading. Raises FileNotFoundError when VACUUM has removed it."""
+        self._wait_for(path)
         with name_table(self.uri):
             return self.data_files.open_input_file(path)
 

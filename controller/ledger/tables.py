@@ -66,6 +66,8 @@ class TableRoot:
 
     def exists(self, name: str) -> bool:
         """Whether the table has been created."""
+        if self.is_object_store:
+            return self.log(name).has_log()  # unlike the other way, it leaves the interpreter to other threads
         with name_table(self.uri(name)):
             return DeltaTable.is_deltatable(self.uri(name), self.storage_options or None)
 

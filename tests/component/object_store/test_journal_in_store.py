@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import boto3
@@ -12,6 +15,7 @@ from botocore.exceptions import ClientError
 
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ConfigError, ForeignCommit
+from controller.ledger.delta_log import HINT, DeltaLog
 from controller.ledger.journal_commit import Journal
 from controller.ledger.store.conditional_put import PROBE, check_conditional_put
 from controller.ledger.tables import TableRoot
@@ -104,12 +108,39 @@ def test_a_throttled_and_slow_store_delays_a_commit_and_loses_none(root: TableRo
 
 
 @pytest.mark.parametrize("ahead", [0, 1])
-def test_a_look_for_the_next_commit_costs_one_request(root: TableRoot, store: Store, ahead: int) -> None:
-    """A thousand agents look every second."""
+def test_a_look_for_the_next_commit_costs_two_requests(root: TableRoot, store: Store, ahead: int) -> None:
+    """While Kafka is silent, every agent looks every second. One request would do, but it would stop all threads."""
     root.create("journal")
     journal, log = Journal(root), root.log("journal")
     journal.commit([entry(1, "one")], "one", 1)
     assert log.exists(journal.version + ahead) == (ahead == 0)
     before = store.requests()
     assert log.exists(journal.version + ahead) == (ahead == 0)
-    assert store.requests() == before + 1
+    assert store.requests() == before + 2
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda log: log.exists(7),
+        lambda log: log.read_file(HINT),
+        lambda log: log.open_file("part-0.parquet"),
+        lambda log: log.last_checkpoint(),
+        lambda log: log.has_log(),
+    ],
+    ids=["exists", "read_file", "open_file", "last_checkpoint", "has_log"],
+)
+def test_other_threads_go_on_while_a_store_hangs(look: Callable[[DeltaLog], object], store: Store) -> None:
+    """An agent whose interpreter stands still sends no heartbeat: its lease would end with its store's answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # connects, and never answers
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        options = {"aws_endpoint": address, "aws_allow_http": "true", "timeout": "2s", "max_retries": "0"}
+        log = TableRoot(f"s3://{BUCKET}/silent", options).log("journal")
+        ticks = 0
+        with ThreadPoolExecutor(1) as other:
+            looking = other.submit(look, log)
+            while not looking.done():
+                time.sleep(0.01)
+                ticks += 1
+    assert looking.exception() is not None
+    assert ticks > 20
