@@ -77,8 +77,8 @@ class DeltaLog:
     """Reads `_delta_log` and data files of one table, on any store that delta-rs supports. Not thread-safe.
 
     While delta-rs waits for an object store, other threads go on only if it was asked what a path is: opening a file, a
-    listing and a deletion stop them all. So whatever heartbeats depend on asks first, and opens files only of a store
-    that has just answered.
+    listing and a deletion stop them all. So a file is opened only of a store that has just answered: it is asked what
+    the path is, unless the caller says `just_answered`.
     """
 
     def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
@@ -120,11 +120,11 @@ class DeltaLog:
 
     def has_file(self, path: str) -> bool:
         """Whether there is such a file. Raises LogGone if there is no table."""
-        return self._kind_of(path) == pafs.FileType.File
+        return bool(self._kind_of(path) == pafs.FileType.File)
 
     def has_log(self) -> bool:
         """Whether there is anything in the log's folder."""
-        return self._kind_of(LOG) == pafs.FileType.Directory
+        return bool(self._kind_of(LOG) == pafs.FileType.Directory)
 
     def _kind_of(self, path: str) -> pafs.FileType:
         with name_table(self.uri):
@@ -167,10 +167,10 @@ class DeltaLog:
                     return  # nobody needs it any more
                 raise
 
-    def last_checkpoint(self) -> int:
+    def last_checkpoint(self, just_answered: bool = False) -> int:
         """The version of the newest checkpoint, -1 without one. Log files are cleaned up only below a checkpoint."""
         try:
-            return int(json.loads(self.read_file(HINT).decode())["version"])
+            return int(json.loads(self.read_file(HINT, just_answered).decode())["version"])
         except (LogGone, FileNotFoundError):
             return -1
         except (ValueError, KeyError, TypeError):  # a damaged hint costs a listing, here as in delta-rs
@@ -223,9 +223,10 @@ class DeltaLog:
         """The number of files of the log, checkpoints among them. Costs a listing."""
         return len(self.list_names())
 
-    def read_file(self, path: str) -> bytes:
+    def read_file(self, path: str, just_answered: bool = False) -> bytes:
         """The content of a file of the table. Raises FileNotFoundError; LogGone if there is no table."""
-        self._wait_for(path)
+        if not just_answered:
+            self._wait_for(path)
         with name_table(self.uri), self.files.open_input_stream(path) as stream:
             content: bytes = stream.read()
         return content

@@ -165,7 +165,7 @@ class Journal:
             raise
 
     def _check_not_overtaken(self, instance: str) -> None:
-        checkpoint = self._log.last_checkpoint()
+        checkpoint = self._log.last_checkpoint(just_answered=True)  # to the append
         if checkpoint > self._version + 1:
             raise ForeignCommit(
                 f"the journal's log is at version {checkpoint} or beyond, but {instance} has just written "

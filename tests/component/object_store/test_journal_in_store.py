@@ -119,6 +119,17 @@ def test_a_look_for_the_next_commit_costs_two_requests(root: TableRoot, store: S
     assert store.requests() == before + 2
 
 
+def test_a_store_that_has_just_answered_is_not_asked_again(root: TableRoot, store: Store) -> None:
+    """Every commit of the journal looks for a checkpoint right after its append."""
+    root.create("journal")
+    costs = []
+    for just_answered in (False, True):
+        before = store.requests()
+        assert root.log("journal").last_checkpoint(just_answered) == -1
+        costs.append(store.requests() - before)
+    assert costs == [2, 1]
+
+
 @pytest.mark.parametrize(
     "look",
     [
