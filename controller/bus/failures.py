@@ -15,7 +15,7 @@ from controller.domain.errors import BallastError
 
 PAGE = "docs/security.md#kafka"
 READ, WRITE, CREATE, DESCRIBE_CONFIGS = "Read", "Write", "Create", "DescribeConfigs"  # as Kafka's own tools name them
-ANY = ""  # an operation that the error does not tell
+UNKNOWN = ""  # an operation that the error does not tell
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 # Of Spark's client, or of ours in a function that Spark called, somewhere in a text of hundreds of lines.
 _NAMED = re.compile(r"Not authorized to access (?:topics: \[(?P<topics>[^\]\n]+)\]|group: (?P<group>[A-Za-z0-9._-]+))")
@@ -61,7 +61,7 @@ def describe_refusal(error: BaseException, settings: Mapping[str, object], opera
     if found["kind"] == "Group":
         return _refused(lacks_right(settings, READ, f"group {names}".rstrip()))
     if found["kind"] == "Cluster" and operation != WRITE:
-        return _refused(lacks_right(settings, ANY, "the cluster"))
+        return _refused(lacks_right(settings, UNKNOWN, "the cluster"))
     return _refused(lacks_right(settings, operation, f"topic {names or topic}".rstrip()))
 
 
@@ -73,11 +73,11 @@ def describe_refusal_in_spark(text: str, settings: Mapping[str, object]) -> str:
         what = "the cluster" if found["kind"] == "Cluster" else f"a {found['kind'].lower()}"
     else:
         return ""
-    return _refused(lacks_right(settings, ANY if what == "the cluster" else READ, what))
+    return _refused(lacks_right(settings, UNKNOWN if what == "the cluster" else READ, what))
 
 
 @contextmanager
-def telling_refusals(settings: Mapping[str, object], operation: str = ANY, topic: str = "") -> Iterator[None]:
+def telling_refusals(settings: Mapping[str, object], operation: str = UNKNOWN, topic: str = "") -> Iterator[None]:
     """Raise NoRight for what Kafka refuses inside."""
     try:
         yield

@@ -25,7 +25,7 @@ from controller.loads.rules import ASCII_BUNDLE_PATTERN, BROKER_PATTERN, NONCE_P
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-BRACKETS = 200  # of a record besides those of its bundles; a plain one has ten
+MOST_BRACKETS = 200  # of a record besides those of its bundles; a plain one has ten
 TIMES = ("rpc_queue_ms", "metadata_latency_ms")
 _COUNTED = (*BUNDLE_FIELDS, "bundles")
 
@@ -73,7 +73,7 @@ def _shallow(table: pa.Table, values: Sequence[bytes]) -> Mask:
     levels. Bundles account for most of a record's brackets."""
     listed = pc.fill_null(pc.list_value_length(table["bundles"]), 0).to_numpy()
     brackets = np.array([value.count(b"{") + value.count(b"[") for value in values], np.int64)
-    return np.asarray(brackets - listed <= BRACKETS)
+    return np.asarray(brackets - listed <= MOST_BRACKETS)
 
 
 def from_documents(documents: Sequence[dict[str, Any]]) -> pa.Table:

@@ -7,12 +7,12 @@ from typing import Any
 from controller.domain.entries import Kind
 from controller.operations.liveness import ASKING, NO_CONTROLLER, failure_of_kafka
 from controller.operations.reading import Reader
-from controller.process.paths import START_DEMO, among_shipped
+from controller.process.paths import START_DEMO, locate_shipped
 
 DEMO = "demo"
 OVER = (
     "this demo is over: its controller has stopped, its Kafka and brokers are gone. Its tables stay: `ballast "
-    f"decisions`, `ballast explain`, `ballast journal` and {among_shipped('docs/sql.md')} read them. `{START_DEMO}` "
+    f"decisions`, `ballast explain`, `ballast journal` and {locate_shipped('docs/sql.md')} read them. `{START_DEMO}` "
     "starts a new one; to be rid of this one, delete its folder"
 )
 Row = dict[str, Any]

@@ -87,7 +87,7 @@ RUN = ROOT / "run"
 EXTRA_JARS = JARS if os.environ.get(ENV_HOME) else Path.home() / ".cache" / "ballast" / "jars"  # large: no checkout's
 
 
-def among_shipped(names: str) -> str:
+def locate_shipped(names: str) -> str:
     """Shipped files, for messages: as they are named in a checkout, else with the folder where they are."""
     place = next((place for place in (SHIPPED, CODE) if (place / "docs" / "sql.md").is_file()), PACKAGED)
     return names if place == CODE else f"{names} in {place}"

@@ -14,9 +14,9 @@ _own_process: list[bool] = []
 def import_quickly(module: str) -> ModuleType:
     """Import what a command needs, in a process that is the command's own, and settle it.
 
-    None of the many objects that imports make is garbage. Pydantic would read the metadata of all packages for plugins.
+    Of the many objects that imports make none is garbage.
     """
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # it would read every package's metadata to find them
     gc.disable()
     try:
         return importlib.import_module(module)

@@ -34,9 +34,6 @@ FULL_PACE = 1000  # permille
 UNLIMITED = 2**31
 
 
-NO_NAMESPACES: Mapping[str, int] = MappingProxyType({})
-
-
 class MoveQuota(NamedTuple):
     """How many moves the rate limits let a strategy choose, so that none it counts on is held back afterwards.
 
@@ -48,7 +45,7 @@ class MoveQuota(NamedTuple):
     brokers: Ints | None = None
     cluster: int = UNLIMITED
     pace: int = FULL_PACE
-    namespaces: Mapping[str, int] = NO_NAMESPACES
+    namespaces: Mapping[str, int] = MappingProxyType({})
     namespace: int = UNLIMITED
 
     def remaining(self, brokers: int) -> Ints:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
-from controller.process.paths import among_shipped
+from controller.process.paths import locate_shipped
 from controller.testbed.demo.figures import DemoFigures
 from controller.testbed.demo.screen.events import Swaps, broker_of
 
@@ -48,7 +48,7 @@ def next_lines(where: Path, asked: Sequence[tuple[str, str]]) -> Iterator[str]:
     yield f"  {command} decisions"
     yield f"  {command} ui"
     yield "      the page again, on these tables"
-    yield f"  {among_shipped('docs/sql.md and notebooks/01_operations.py')}, on its tables"
+    yield f"  {locate_shipped('docs/sql.md and notebooks/01_operations.py')}, on its tables"
 
 
 def choose_questions(entries: Sequence[Entry], hot: str, victim: str, swaps: Swaps) -> list[tuple[str, str]]:
