@@ -70,8 +70,8 @@ class Context:
         self.state = state  # do not keep a reference: the first entry replaces it
         self.watch = watch
         self.batch = batch
-        self.now_ms = now_ms
-        self.read_ms = now_ms if batch.read_ms is None else batch.read_ms
+        self.now_ms = now_ms  # as of then, what is silent or overdue is judged
+        self.read_ms = now_ms if batch.read_ms is None else batch.read_ms  # what begins in this batch begins then
         self.settings = settings
         self.entries: list[Entry] = []
         self.evidence: list[Evidence] = []
@@ -150,7 +150,7 @@ class Context:
         before, after = record.to or record.by, result.to or result.by
         if before != after:
             self._count_move(record.bundle, before, after)
-        self.watch.follow(result, self.now_ms, self.settings)
+        self.watch.follow(result, self.read_ms, self.settings)
         return result
 
     def _count_move(self, bundle: Bundle, before: Session | None, after: Session | None) -> None:

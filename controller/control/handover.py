@@ -123,7 +123,7 @@ def next_choice(
 def note_refusal(ctx: Context, record: Ownership, who: Session) -> None:
     """Remember that a broker refused the bundle or did not answer; offering it in every batch would burn epochs."""
     _recent_refusals(ctx, record)  # drops old refusals
-    ctx.watch.rejections.setdefault(str(record.bundle), {})[who.broker] = ctx.now_ms
+    ctx.watch.rejections.setdefault(str(record.bundle), {})[who.broker] = ctx.read_ms
 
 
 def _recent_refusals(ctx: Context, record: Ownership) -> list[str]:
@@ -140,7 +140,7 @@ def _recent_refusals(ctx: Context, record: Ownership) -> list[str]:
 
 def wait_longer(ctx: Context, record: Ownership, reason: str) -> None:
     """Extend the deadline, and raise an alarm once per epoch."""
-    ctx.watch.follow(record, ctx.now_ms, ctx.settings)
+    ctx.watch.follow(record, ctx.read_ms, ctx.settings)
     if ctx.watch.alarmed.get(str(record.bundle)) != record.epoch:
         ctx.watch.alarmed[str(record.bundle)] = record.epoch
         data = {"state": record.state.value, "by": str(record.by), "to": str(record.to)}

@@ -206,7 +206,7 @@ def send_order(
         data["boundary"] = wanted.boundary
     causes = {"decision_id": decision_id, "command_id": command_id, "attempt_id": attempt_id}
     ctx.emit(Kind.ORDER, bundle=name, reason=reason, data=data, **causes)
-    ctx.watch.follow_order(ctx.state.observed, name, ctx.now_ms)
+    ctx.watch.follow_order(ctx.state.observed, name, ctx.read_ms)
     if wanted.target is not None:
         ctx.note_observed_move(seen.bundle, source, wanted.target)
 

@@ -139,7 +139,7 @@ def on_split_done(ctx: Context, event: BrokerEvent, record: Ownership) -> None:
         command_id=command_id,
         data={"children": epochs},
     )
-    ctx.watch.follow(ctx.state.bundles[str(record.bundle)], ctx.now_ms, ctx.settings)
+    ctx.watch.follow(ctx.state.bundles[str(record.bundle)], ctx.read_ms, ctx.settings)
     if record.send_on:
         half = ctx.state.bundles[str(_quieter(children, event, "best_" if best else ""))]
         choice = ctx.weigh_targets(half.bundle, half.by)

@@ -1,9 +1,9 @@
 """The control step: cluster state and one batch of events in, journal entries out. Pure but for `watch`.
 
-Order within a batch: registrations and renewals, agents' events, expired leases and deadlines, assignments, commands, a
-plan that waits or was approved, a finished round. `now_ms` is the controller's CLOCK_BOOTTIME before the batch was
-planned, so every record appended before `now_ms` has been read: a lease always expires for its agent before it expires
-here.
+Order within a batch: the end of an outage, registrations and renewals, agents' events, expired leases and deadlines,
+assignments, commands, a plan that waits or was approved, a finished round. `now_ms` is the controller's CLOCK_BOOTTIME
+before the batch was planned, so every record appended before `now_ms` has been read: a lease always expires for its
+agent before it expires here.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ def step(
 ) -> StepResult:
     """Process one micro-batch. `state` is not changed; `watch` is updated, so call this once per batch."""
     ctx = Context(state, watch, batch, now_ms, settings)
+    if batch.read_to_end:
+        watch.back_after_outage(now_ms, ctx.read_ms, settings)  # first: what this batch grants was not away
     for event in batch.events:
         if isinstance(event, Heartbeat):
             on_heartbeat(ctx, event)
@@ -65,7 +67,6 @@ def step(
         if isinstance(event, BrokerEvent):
             _on_broker_event(ctx, event)
     if batch.read_to_end:
-        watch.back_after_outage(now_ms, ctx.read_ms, settings)
         expire_leases(ctx)
         expire_deadlines(ctx)
         expire_orders(ctx)

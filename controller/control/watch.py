@@ -36,6 +36,7 @@ class Watch:
     listening_until_ms: int = 0  # until then, no session can count as silent
     judged_ms: int | None = None  # when input was last read to its end: as of then
     read_ms: int | None = None  # and when that was done
+    extended_until_ms: int = 0  # time away up to then has been added to the deadlines
     orphans: set[str] = field(default_factory=set)  # free bundles that were owned before, to be assigned at once
     rejections: dict[str, dict[str, int]] = field(default_factory=dict)  # bundle -> broker that refused it -> when
     alarmed: dict[str, int] = field(default_factory=dict)  # bundle in flight -> epoch that an alarm was raised for
@@ -89,14 +90,15 @@ class Watch:
         time was more than a lease ago, because Kafka was unavailable or this process was stopped, no session could be
         heard: leases and deadlines restart as after a restart, and this returns True. They do so at `read_ms`: as of
         `now_ms`, before the records were asked for, the outage may not have been over. For the same reason an outage
-        may have begun after the last records were read, whatever held this process up in between."""
+        may have begun after the last records were read, whatever held this process up in between. So two batches may
+        notice the same outage; what it took is added to the deadlines once."""
         before, self.judged_ms = self.judged_ms, now_ms
         last_read, self.read_ms = self.read_ms, read_ms
         if before is None or last_read is None:
             return False
         if max(now_ms - before, read_ms - last_read) <= settings.lease_ms:
             return False
-        away_ms = read_ms - before
+        away_ms, self.extended_until_ms = read_ms - max(before, self.extended_until_ms), read_ms
         self.heard = {session: max(at, read_ms) for session, at in self.heard.items()}
         self.deadlines = {name: at + away_ms for name, at in self.deadlines.items()}
         self.order_deadlines = {name: at + away_ms for name, at in self.order_deadlines.items()}

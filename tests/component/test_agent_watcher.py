@@ -246,6 +246,24 @@ def test_a_forged_entry_that_was_believed_is_undone_when_the_real_one_comes(play
     play(scenario)
 
 
+def test_a_forged_entry_is_undone_also_when_the_table_was_polled_in_between(play: Play) -> None:
+    """What was fed and passed on to the follower has not been read from the table."""
+
+    async def scenario(stage: Stage) -> None:
+        seq = stage.state.seq
+        stage.tell(*(Entry(seq + n, Kind.MODE, "one", seq + n, 0, data={"mode": "paused"}) for n in (1, 2, 3)))
+        await stage.until(lambda: stage.watcher.state.mode == "paused")
+        reads = stage.metrics.catch_ups.labels("done")._value.get()
+        stage.now_ms += 1_000  # the feed has been silent for longer than the pause between two polls
+        await stage.until(lambda: stage.metrics.catch_ups.labels("done")._value.get() > reads)
+        stage.tell(stage.commit(Kind.MODE, data={"mode": "live"}))
+        await stage.until(lambda: stage.watcher.state.mode == "live")
+        stage.repeat()
+        await stage.follows()
+
+    play(scenario)
+
+
 def test_a_forged_entry_that_cannot_be_applied_ends_no_agent(play: Play) -> None:
     async def scenario(stage: Stage) -> None:
         seq = stage.state.seq

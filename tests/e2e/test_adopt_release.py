@@ -26,7 +26,7 @@ from controller.operations.reading import Reader
 from controller.testbed.kafka import EmbeddedKafka
 from tests.e2e.plain_controller import PlainController, cluster_agent, write_settings
 from tests.e2e.waiting import wait_until
-from tests.unit.agent.test_cluster_calls import BUNDLE, Cluster
+from tests.unit.agent.cluster.test_cluster_calls import BUNDLE, Cluster
 from tests.unit.brokers.pulsar.stand_in import StandIn, say, status
 from tests.unit.brokers.pulsar.test_pulsar_recording import ballast, cluster
 

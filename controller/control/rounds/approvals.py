@@ -115,7 +115,7 @@ def tend_plan(ctx: Context, read_to_end: bool) -> None:
     if plan is None:
         return
     if ctx.watch.plan is None or ctx.watch.plan[0] != plan.seq:
-        ctx.watch.plan = plan.seq, ctx.now_ms
+        ctx.watch.plan = plan.seq, ctx.read_ms
     if plan.phase is not PlanPhase.DECLINED and ctx.state.policy_seq > plan.decided_seq:
         _end(ctx, plan, OVERTAKEN)  # by an override or another strategy
         return

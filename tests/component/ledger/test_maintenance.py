@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import controller.ledger.cleanup as cleanup_module
+import controller.ledger.snapshots as snapshots_module
 from controller.cli.main import main
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
@@ -172,6 +173,20 @@ def test_entries_are_dropped_only_below_every_base_snapshot(root: TableRoot) -> 
     held = root.open("control_state").to_pyarrow_table().to_pylist()
     assert min(row["seq"] for row in held) == 6
     assert len(held) <= KEPT
+
+
+def test_without_a_readable_snapshot_no_entry_may_expire(root: TableRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fold would start at the first entry: were it gone, no controller could start any more."""
+    entries = aged()
+    commit(root, entries)
+    snapshots_at(root, entries, LAST)
+    assert Snapshots(root).floor() == LAST
+
+    def unreadable(text: str) -> ClusterState:
+        raise ValueError("cut off")
+
+    monkeypatch.setattr(snapshots_module, "decode", unreadable)
+    assert Snapshots(root).floor() is None
 
 
 def test_a_start_after_dropping_finds_the_same_state_from_any_snapshot(root: TableRoot) -> None:

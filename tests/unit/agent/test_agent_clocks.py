@@ -196,3 +196,18 @@ def test_between_the_end_of_its_lease_and_the_next_check_an_agent_takes_nothing_
 def test_agents_run_on_the_boot_clock_unless_they_are_given_another(made: type) -> None:
     parameters = inspect.signature(made).parameters
     assert (parameters["boot_ms"].default, parameters["wall_ms"].default) == (clock.boot_ms, clock.wall_ms)
+
+
+def test_who_was_asked_to_leave_refuses_what_was_granted_before_the_journal_knew() -> None:
+    """It would only have to be handed over once more."""
+
+    async def scenario(stage: Stage) -> None:
+        stage.agent.leave()
+        stage.tables.journal.own(State.ASSIGNING, 1, to=ME)
+        await stage.follow()
+        await stage.until(lambda: "rejected" in stage.kafka.kinds() or stage.runtime.serving())
+        assert stage.runtime.serving() == {}
+        (said,) = [r.value for r in stage.kafka.sent if r.value.get("kind") == "rejected"][:1]
+        assert said["reason"] == "leaving"
+
+    play(scenario)

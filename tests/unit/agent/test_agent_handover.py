@@ -395,3 +395,21 @@ def test_hostile_released_events_cannot_fill_the_memory(journal: Journal) -> Non
     for lower in range(12_000):
         agent.hear(Bundle("x/y", lower, lower + 1), 5, A)
     assert len(agent.core._heard) == 10_000
+
+
+def test_a_half_that_is_split_meanwhile_is_split_next_and_never_dropped(journal: Journal) -> None:
+    """Its quarters count as served from the journal's word on: were they missing from the inventory, the controller
+    would take them away, and were the half dropped, all its clients would lose their connections."""
+    agent = _owner(journal)
+    left, right = WHOLE.split_at(MIDDLE)
+    journal.own(State.SPLITTING, 2, A, boundary=MIDDLE)
+    journal.add(Kind.SPLIT, bundle=str(WHOLE), by=str(A), data={"children": {str(left): 3, str(right): 3}})
+    assert agent.read(journal) == [do.Split(WHOLE, {left: 3, right: 3})]
+    first, second = left.split_at(MIDDLE // 2)
+    journal.own(State.SPLITTING, 4, A, bundle=left, boundary=MIDDLE // 2)
+    journal.add(Kind.SPLIT, bundle=str(left), by=str(A), data={"children": {str(first): 5, str(second): 5}})
+    assert agent.read(journal) == []
+    assert agent.core.inventory() == {right: 3, first: 5, second: 5}
+    assert agent.finish() == [do.Split(left, {first: 5, second: 5})]
+    agent.finish(left)
+    assert agent.served == {right: 3, first: 5, second: 5}

@@ -98,6 +98,18 @@ def test_progress_behind_a_moving_journal_is_no_cut() -> None:
         assert health.judge(step * 500) is Hearing.FINE
 
 
+def test_a_forged_seq_that_was_corrected_cuts_nobody_who_goes_on() -> None:
+    """The agent is always one entry behind, as when the controller commits all the time; it never reaches the forged
+    seq, and need not."""
+    health = FeedHealth(6_000, now_ms=0)
+    health.on_record(0)
+    health.on_seq(known_seq=2**40, applied_seq=4, now_ms=0)
+    for step in range(1, 40):
+        health.on_record(500 * step)
+        health.on_seq(known_seq=5 + step, applied_seq=4 + step, now_ms=500 * step)
+        assert health.judge(500 * step) is Hearing.FINE, health.reason
+
+
 def test_silence_is_probed_and_only_an_acknowledged_probe_that_never_comes_back_cuts() -> None:
     health = FeedHealth(6_000, now_ms=0)
     assert health.judge(1_400) is Hearing.FINE
@@ -106,6 +118,18 @@ def test_silence_is_probed_and_only_an_acknowledged_probe_that_never_comes_back_
     health.on_probe_acked(9_010)
     assert health.judge(11_000) is Hearing.PROBE
     assert health.judge(12_100) is Hearing.END_SESSION
+
+
+def test_probes_that_kafka_goes_on_taking_do_not_begin_the_wait_anew() -> None:
+    """An agent that fetches nothing sends a probe every third of a lease, and all of them are acknowledged."""
+    health = FeedHealth(6_000, now_ms=0)
+    for now_ms in range(0, 12_000, 100):
+        found = health.judge(now_ms)
+        if found is Hearing.PROBE:
+            health.on_probe_acked(now_ms + 10)
+        if found is Hearing.END_SESSION:
+            return
+    pytest.fail("it keeps its session, and has fetched nothing for two leases")
 
 
 def test_a_probe_that_comes_back_is_proof() -> None:

@@ -25,7 +25,8 @@ STORED = 20  # messages
 
 
 class SlowStore:
-    """A store with one topic; appends and acknowledgements wait in `waiting` until a test answers them."""
+    """A store with one topic; appends and acknowledgements wait in `waiting` until a test answers them. Reads wait
+    for ever."""
 
     def __init__(self) -> None:
         self.waiting: list[asyncio.Future[Answer]] = []
@@ -39,6 +40,9 @@ class SlowStore:
 
     def send_append(self, *request: object) -> asyncio.Future[Answer]:
         return self._wait()
+
+    def call(self, header: dict[str, Any], body: bytes = b"") -> asyncio.Future[Answer]:
+        return asyncio.get_running_loop().create_future()
 
     def answer(self, **header: object) -> None:
         """Answer the oldest request."""
@@ -75,12 +79,18 @@ async def turns(number: int = 10) -> None:
         await asyncio.sleep(0)
 
 
-def with_broker(test: Callable[[SlowStore, Callable[[], Client]], Awaitable[None]]) -> None:
-    """Run the test on the connections of a broker that serves everything."""
+def whole() -> ServedBundle:
+    return ServedBundle(Bundle("t/n", 0, 0xFFFFFFFF), Phase.SERVING, 1, acquired=True)
+
+
+def with_broker(
+    test: Callable[[SlowStore, Callable[[], Client]], Awaitable[None]], served: ServedBundle | None = None
+) -> None:
+    """Run the test on the connections of a broker that serves everything, as `served`."""
 
     async def run() -> None:
         loop, table, store = asyncio.get_running_loop(), BundleTable(), SlowStore()
-        table.put(ServedBundle(Bundle("t/n", 0, 0xFFFFFFFF), Phase.SERVING, 1, acquired=True))
+        table.put(served or whole())
         throttle = Throttle(Capacity(), loop.time, loop.call_at)
         services = Services(
             cast(StoreClient, store), throttle, "a.n1", lambda: 0, lambda topic, error: None, lambda: True
@@ -136,6 +146,27 @@ def test_an_acknowledgement_that_adds_nothing_is_confirmed_once_the_one_that_cov
         assert client.heard[-1]["id"] == 3
 
     with_broker(test)
+
+
+def test_a_release_waits_for_acknowledgements_that_the_store_has_not_answered() -> None:
+    """The next owner reads the cursors once this broker has said `released`: an acknowledgement behind that would be
+    missing there, and its messages delivered again."""
+    served = whole()
+
+    async def test(store: SlowStore, connect: Callable[[], Client]) -> None:
+        client = connect()
+        subscribe(client)
+        await turns()
+        client.ask({"op": "ack", "ref": 1, "id": 7, "ranges": [[0, STORED // 2]]}, b"")
+        await turns()
+        assert len(store.waiting) == 1, client.heard
+        released = asyncio.ensure_future(served.topics[TOPIC].quiesce())
+        await turns()
+        assert not released.done(), "the store has not answered yet"
+        store.answer(mark=STORED // 2)
+        await asyncio.wait_for(released, 5)
+
+    with_broker(test, served)
 
 
 def test_a_producer_that_comes_back_waits_for_what_its_lost_connection_had_sent() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from controller.brokers.reference.store.engine import StoreEngine
+from controller.brokers.reference.store.framed_log import FramedLog
 from controller.brokers.reference.store.messages import Message, unpack_all_stored
 from controller.domain.errors import Fenced, StoreError
 from controller.domain.ids import RING_END, Bundle
@@ -113,6 +114,32 @@ def test_a_compacted_log_survives_a_power_loss(tmp_path: Path, disk: Disk) -> No
     durable(root, disk).close()  # compacts at its start
     left = StoreEngine(disk.after_power_loss(root, tmp_path / "left"))
     assert left.tail(TOPIC)["cursors"]["s"]["ranges"] == [(1, 2), (3, 4)]
+
+
+def test_a_log_is_whole_after_a_compaction_whose_last_flush_failed(tmp_path: Path) -> None:
+    """The new file is in place when the flush of its folder fails: from then on its own size counts. With that of the
+    file before, the next failed write would leave bytes of nothing behind its end: damage at the next start."""
+    failing = ""
+
+    def sync(fd: int) -> None:
+        if Path(os.readlink(f"/proc/self/fd/{fd}")).name == failing:
+            raise OSError(5, "Input/output error")
+
+    path = tmp_path / "acks.log"
+    log = FramedLog(path, sync=sync)
+    log.recover()
+    for _ in range(100):
+        log.append(b"acknowledged")
+    failing = tmp_path.name
+    with pytest.raises(OSError, match="Input/output"):
+        log.rewrite([b"all of it"])
+    failing = path.name
+    with pytest.raises(StoreError):
+        log.append(b"lost")
+    failing = ""
+    log.append(b"kept")
+    log.close()
+    assert FramedLog(path).recover() == [b"all of it", b"kept"]
 
 
 def test_what_a_killed_process_had_not_flushed_is_flushed_before_it_is_confirmed_again(

@@ -124,6 +124,40 @@ def test_acknowledging_is_fenced_and_bounded(tmp_path: Path) -> None:
     assert store.acknowledge(TOPICS[0], "s", 2, "b", [], below=1).mark == 1
 
 
+def test_subscribing_is_fenced(tmp_path: Path) -> None:
+    """The present owner has read the cursors when it acquired the range: one that another broker creates afterwards, at
+    the end of the topic, it would not know."""
+    store = engine(tmp_path)
+    store.acquire(WHOLE, 1, "old")
+    store.append(TOPICS[0], 1, "old", [message(0)])
+    store.acquire(WHOLE, 2, "new")
+    for epoch, owner in ((1, "old"), (2, "old"), (3, "new")):
+        with pytest.raises(Fenced):
+            store.subscribe(TOPICS[0], "s", epoch, owner, latest=True)
+    assert store.tail(TOPICS[0])["cursors"] == {}
+
+
+def test_a_subscription_that_could_not_be_stored_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were it there, its acknowledgements would be stored without its beginning, and the next start could not read
+    them."""
+    store = engine(tmp_path)
+    store.acquire(WHOLE, 1, "a")
+    store.append(TOPICS[0], 1, "a", [message(0)])
+
+    def write(fd: int, data: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "write", write)
+        with pytest.raises(StoreError, match="No space left"):
+            store.subscribe(TOPICS[0], "s", 1, "a", latest=False)
+    assert store.tail(TOPICS[0])["cursors"] == {}
+    store.subscribe(TOPICS[0], "s", 1, "a", latest=False)
+    store.acknowledge(TOPICS[0], "s", 1, "a", [(0, 1)])
+    store.close()
+    assert engine(tmp_path).tail(TOPICS[0])["cursors"]["s"]["mark"] == 1
+
+
 def test_two_processes_cannot_serve_one_folder(tmp_path: Path) -> None:
     store = engine(tmp_path)
     with pytest.raises(StoreError, match="another process serves"):

@@ -313,3 +313,15 @@ def test_offsets_are_journaled_with_whatever_counts_and_not_with_heartbeats_alon
     driver.say(a, "accepted", WHOLE, epoch=0)
     assert driver.state.seq == seq + 1
     assert driver.state.offsets["t"]["0"] == driver.batches
+
+
+def test_a_rejected_command_that_is_read_again_is_not_carried_out() -> None:
+    """Kafka may deliver it twice, and what it was rejected for may be over by then; its sender was told no."""
+    driver = StepDriver()
+    command = Command("c-again", "drain", {"broker": "a:1"}, "tester", "test")
+    driver.run(command)
+    driver.join("a:1")
+    driver.run(command)
+    outcomes = [e.kind for e in driver.journal if e.command_id == "c-again" and e.kind.value.startswith("command_")]
+    assert outcomes == [Kind.COMMAND_REJECTED]
+    assert not driver.state.brokers["a:1"].drained

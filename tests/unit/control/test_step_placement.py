@@ -7,8 +7,10 @@ import pytest
 from controller.control.handover import REJECTION_MEMORY_MS
 from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind
+from controller.domain.events import AssignRequest, BrokerEvent, Command
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
+from controller.domain.ring import initial_bundles
 from tests.unit.control.step_driver import StepDriver
 
 WHOLE = Bundle("t/n", 0, 0xFFFFFFFF)
@@ -146,3 +148,41 @@ def test_a_score_from_before_the_restart_counts_no_more() -> None:
     back = driver.join("b:1", incarnation=2, nonce="n2")
     driver.lookup(driver.state.namespaces["t/m"][0])
     assert driver.of(driver.state.namespaces["t/m"][0]).to == back
+
+
+def test_brokers_that_are_drained_in_one_batch_get_nothing_in_it() -> None:
+    """Placement has been asked in the batch before: for a bundle that was looked up."""
+    driver = StepDriver()
+    a, b = driver.join("a:1"), driver.join("b:1")
+    driver.command("create_namespace", namespace="t/n", bundles=8)
+    bundles = initial_bundles("t/n", 8)
+    for bundle in bundles[:6]:
+        driver.own(a, bundle)
+    driver.own(b, bundles[6])
+    driver.join("c:1")
+    drains = [Command(f"d{name}", "drain", {"broker": f"{name}:1"}, "tester", "test") for name in "ab"]
+    driver.run(AssignRequest("a:1", bundles[7]), *drains)
+    to = {str(r.to) for r in driver.state.bundles.values() if r.state is State.TRANSFERRING}
+    assert to == {str(driver.sessions["c:1"])}, "a drained broker is no shelter for another one's bundles"
+
+
+def test_who_says_goodbye_gets_nothing_in_the_same_batch() -> None:
+    """Placement has been asked in the batch before: for a bundle that its grantee refused."""
+    driver = StepDriver()
+    a, b, c = driver.join("a:1"), driver.join("b:1"), driver.join("c:1")
+    driver.command("create_namespace", namespace="t/n", bundles=4)
+    bundles = initial_bundles("t/n", 4)
+    for bundle in bundles[:2]:
+        driver.own(a, bundle)
+    driver.own(c, bundles[2])
+    driver.command("unload_bundle", bundle=str(bundles[0]), to="b:1")
+    driver.say(b, "accepted", bundles[0])
+    record, seq = driver.of(bundles[0]), driver.state.seq
+    del driver.sessions["c:1"]
+    driver.run(
+        BrokerEvent("rejected", b, seq, bundles[0], record.epoch, reason="broker_max_bundles"),
+        BrokerEvent("goodbye", c, seq),
+    )
+    assert c not in driver.state.sessions
+    assert all(not r.names(c) for r in driver.state.bundles.values())
+    assert driver.of(bundles[2]).state is State.ASSIGNING

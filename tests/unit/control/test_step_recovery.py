@@ -1,4 +1,8 @@
-"""What a controller was told and had not done yet when it was killed: the next one finds it in the journal."""
+"""After a restart, an outage, and a batch that Kafka or Spark held up.
+
+What a controller was told and had not done yet when it was killed, the next one finds in the journal. A batch that was
+read late has an older `now`, and the next one is judged as of its end.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,18 @@ import pytest
 from controller.domain.apply import fold
 from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind
+from controller.domain.events import Command, Heartbeat
+from controller.domain.facts import order_allowance_ms
+from controller.domain.ids import Bundle
+from controller.domain.ownership import State
+from controller.domain.ring import initial_bundles
 from controller.domain.state import ClusterState
 from controller.domain.state_codec import decode, encode
-from tests.unit.control.step_driver import StepDriver
+from tests.unit.control.observed_driver import BUNDLES, observed_driver
+from tests.unit.control.step_driver import StepDriver, with_settings
 
+CLUSTER_LEASE_MS = 15_000  # of the cluster profile
+WHOLE = Bundle("t/n", 0, 0xFFFFFFFF)
 SILENT = ("a:1", "b:1", "c:1")
 
 
@@ -137,3 +149,88 @@ def test_a_rejected_command_is_no_wish() -> None:
 
 def _round(round_id: str, at_ms: int, state_seq: int, challenger: bool = False) -> RoundResult:
     return RoundResult(round_id, at_ms, state_seq, "headroom", (), (), {}, "hash", challenger)
+
+
+def next_batch(driver: StepDriver, late_ms: int) -> None:
+    """The late batch has ended; the next one comes 200 ms later."""
+    driver.now_ms, driver.read_later_ms = driver.now_ms + late_ms + 200, 0
+
+
+@pytest.mark.parametrize("late_ms", [5_500, 10_000, 14_000])
+def test_a_grant_of_a_late_batch_has_its_whole_deadline(late_ms: int) -> None:
+    """What a late batch grants has only just been granted: a grantee that has had 200 ms is not silent."""
+    driver = StepDriver(with_settings(lease_ms=CLUSTER_LEASE_MS))
+    a, _ = driver.join("a:1"), driver.join("b:1")
+    driver.command("create_namespace", namespace="t/n", bundles=4)
+    for bundle in initial_bundles("t/n", 4):
+        driver.own(a, bundle)
+    driver.read_later_ms = late_ms
+    driver.run(*(Heartbeat(s._replace(number=2), driver.state.seq) for s in driver.sessions.values()), beats=False)
+    driver.sessions = {b: s._replace(number=2) for b, s in driver.sessions.items()}
+    assert {record.state for record in driver.state.bundles.values()} == {State.ASSIGNING}
+    next_batch(driver, late_ms)
+    taken_back = [e.bundle for e in driver.run() if e.kind is Kind.OWNERSHIP]
+    assert taken_back == [], f"{len(taken_back)} of 4 grants were taken back after 200 ms"
+
+
+def test_a_transfer_that_was_commanded_in_a_late_batch_is_not_given_up_at_once() -> None:
+    driver = StepDriver(with_settings(lease_ms=CLUSTER_LEASE_MS))
+    a, _ = driver.join("a:1"), driver.join("b:1")
+    driver.command("create_namespace", namespace="t/n", bundles=1)
+    driver.own(a, WHOLE)
+    driver.read_later_ms = 8_000
+    driver.run(Command("move", "unload_bundle", {"bundle": str(WHOLE), "to": "b:1"}, "tester", "test"))
+    assert driver.of(WHOLE).state is State.TRANSFERRING
+    next_batch(driver, 8_000)
+    driver.run()
+    assert driver.of(WHOLE).state is State.TRANSFERRING, "the operator was told that it is accepted"
+
+
+def test_a_deadline_is_extended_by_an_outage_once() -> None:
+    """The batch that ends an outage of ten minutes is judged as of its beginning, and the next one as of its end: both
+    find that nothing was read for longer than a lease, but it is one outage."""
+    driver = StepDriver()
+    a, _ = driver.join("a:1"), driver.join("b:1")
+    driver.command("create_namespace", namespace="t/n", bundles=1)
+    driver.own(a, WHOLE)
+    driver.command("unload_bundle", bundle=str(WHOLE), to="b:1")  # which never answers
+    driver.now_ms += 200
+    driver.run()
+    driver.read_later_ms = 600_000
+    driver.run()
+    next_batch(driver, 600_000)
+    driver.wait(driver.settings.accept_deadline_ms + 10_000)
+    assert driver.of(WHOLE).state is State.OWNED, "in flight, and will be for ten more minutes"
+
+
+def test_a_deadline_is_extended_by_the_whole_of_a_slow_outage() -> None:
+    """Kafka answers slower and slower: no batch is read late enough for an outage, until the one after them is planned
+    longer than a lease after them. From the first on, nobody's answer can have arrived."""
+    driver = StepDriver()
+    a, _ = driver.join("a:1"), driver.join("b:1")
+    driver.command("create_namespace", namespace="t/n", bundles=1)
+    driver.own(a, WHOLE)
+    driver.command("unload_bundle", bundle=str(WHOLE), to="b:1")  # which never answers
+    driver.now_ms += 200
+    slow_ms = driver.settings.lease_ms - 1_000
+    driver.read_later_ms = slow_ms
+    driver.run()
+    next_batch(driver, slow_ms + 2_000)
+    driver.run()
+    driver.wait(driver.settings.accept_deadline_ms - 1_500)
+    assert driver.of(WHOLE).state is State.TRANSFERRING
+    driver.wait(3_000)
+    assert driver.of(WHOLE).state is State.OWNED
+
+
+def test_the_deadline_of_an_order_stands_still_while_nothing_can_be_read() -> None:
+    """The answer of its agent may lie in what is still to be read: a bundle that moved must not end in doubt."""
+    driver = observed_driver()
+    driver.command("unload_bundle", bundle=str(BUNDLES[0]), to="b:1")
+    order = driver.order_id(BUNDLES[0])
+    driver.now_ms += order_allowance_ms(driver.state.observed.facts, "a:1") + 1_000
+    driver.run()
+    assert driver.order_id(BUNDLES[0]) == order, "it has expired although nothing was read since it was sent"
+    driver.end_order(BUNDLES[0], "moved", owner="b:1")
+    assert driver.owner(BUNDLES[0]) == "b:1"
+    assert driver.state.observed.blocks == {}

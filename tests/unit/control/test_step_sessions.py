@@ -7,7 +7,7 @@ import pytest
 from controller.control.step import Batch, step
 from controller.control.watch import LAG_ALLOWANCE_MS
 from controller.domain.entries import Kind
-from controller.domain.events import Heartbeat
+from controller.domain.events import BrokerEvent, Heartbeat
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
 from tests.unit.control.step_driver import StepDriver, with_settings
@@ -375,3 +375,16 @@ def test_an_outage_may_have_begun_while_something_else_held_the_controller_up() 
         at_ms = back_ms + later_ms
         result = step(driver.state, driver.watch, Batch([], {}, 100, "i", 0, read_ms=at_ms), at_ms, driver.settings)
         assert bool(result.entries) == ended
+
+
+def test_brokers_that_leave_do_not_count_for_the_breaker() -> None:
+    """Two of five leave, and one of those that stay dies: that is one failure, not three."""
+    driver = StepDriver()
+    sessions = {name: driver.join(f"{name}:1") for name in "abcde"}
+    for name in "ab":
+        driver.run(BrokerEvent("goodbye", sessions[name], driver.state.seq), beats=False)
+        del driver.sessions[f"{name}:1"]
+    driver.silent.add("c:1")
+    driver.wait(8_000)
+    assert not driver.state.frozen
+    assert sessions["c"] not in driver.state.sessions

@@ -108,10 +108,10 @@ class FramedLog:
             file.flush()
             (self._sync or os.fsync)(file.fileno())
         beside.replace(self._path)
+        self.size_bytes = len(data)  # also if what follows fails
         if self._sync is not None:
             sync_folder(self._path.parent, self._sync)
         self._open()
-        self.size_bytes = len(data)
 
     def close(self) -> None:
         """Close the file; the next append opens it again."""

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from controller.agent.cluster import orders as ask
 from controller.agent.cluster.calls import PulsarCalls
-from tests.unit.agent.test_cluster_calls import BUNDLE, Cluster, on_cluster, unload
+from tests.unit.agent.cluster.test_cluster_calls import BUNDLE, Cluster, on_cluster, unload
 from tests.unit.brokers.pulsar.stand_in import Broker, stand_in
 
 

@@ -1,0 +1,77 @@
+"""The sessions of a Pulsar cluster's agent, one of each broker."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from controller.agent.cluster.sessions import ClusterSessions
+from controller.agent.session.lease import Lease
+from controller.domain.entries import Kind
+from controller.domain.ids import Session
+from tests.unit.agent.agent_world import Journal
+
+LEASE_MS = 6_000
+FIRST = Session("a:1", 1, "n", 1)
+
+
+class Heartbeats:
+    """Acknowledges each heartbeat at once, unless Kafka is away."""
+
+    def __init__(self) -> None:
+        self.sent: list[Session] = []
+        self.away = False
+        self.now_ms = 1_000_000
+
+    def send(self, session: Session, lease: Lease, *more: Any) -> None:
+        self.sent.append(session)
+        if not self.away:
+            lease.renew(self.now_ms, self.now_ms)
+
+
+class Stage:
+    def __init__(self) -> None:
+        self.journal, self.beats, self.lost = Journal(), Heartbeats(), list[str]()
+        self.sessions = ClusterSessions(
+            "n", LEASE_MS, cast(Any, self.beats), lambda: self.journal.state, lambda: self.beats.now_ms,
+            self.lost.append,
+        )  # fmt: skip
+        self.sessions.list_brokers({"a:1": {}})
+        self.sessions.beat()
+
+    def register(self, session: Session = FIRST) -> None:
+        self.journal.register(session)
+        self.sessions.on_applied()
+
+
+def test_a_session_acts_once_it_is_registered_and_not_before() -> None:
+    stage = Stage()
+    assert (stage.beats.sent, stage.sessions.may_act("a:1")) == ([FIRST], False)
+    stage.register()
+    assert stage.sessions.session_of("a:1") == FIRST
+
+
+def test_a_session_whose_lease_expired_never_acts_again() -> None:
+    """The controller may have ended its orders by then, and given others about the same bundles."""
+    stage = Stage()
+    stage.register()
+    stage.beats.away = True
+    stage.beats.now_ms += LEASE_MS
+    assert not stage.sessions.may_act("a:1")
+    stage.beats.away = False
+    stage.sessions.beat()
+    assert stage.beats.sent[-1] == FIRST._replace(number=2)
+    assert not stage.sessions.may_act("a:1"), "it is not registered yet"
+    stage.register(FIRST._replace(number=2))
+    assert stage.sessions.session_of("a:1") == FIRST._replace(number=2)
+
+
+def test_a_session_that_the_journal_ended_is_followed_by_the_next_one() -> None:
+    """Its heartbeats are acknowledged by Kafka all the same, so its lease would never expire."""
+    stage = Stage()
+    stage.register()
+    stage.journal.add(Kind.SESSION_ENDED, broker="a:1", session=str(FIRST), reason="lease")
+    stage.sessions.on_applied()
+    stage.beats.now_ms += 1_000
+    stage.sessions.beat()
+    assert stage.beats.sent[-1] == FIRST._replace(number=2)
+    assert stage.lost == []
