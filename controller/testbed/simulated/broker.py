@@ -100,8 +100,11 @@ class SimBroker:
     def leave(self) -> None:
         """SIGTERM."""
         if self._runs():
-            self.asked_to_leave_ms = min(self.asked_to_leave_ms, self._world.now_ms)
-            self.loop.call_soon_threadsafe(self.agent.leave)
+            self.loop.call_soon_threadsafe(self._leave)
+
+    def _leave(self) -> None:
+        self.asked_to_leave_ms = min(self.asked_to_leave_ms, self._world.now_ms)
+        self.agent.leave()
 
     def kill(self) -> None:
         """SIGKILL."""

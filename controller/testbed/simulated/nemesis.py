@@ -132,10 +132,11 @@ class Nemesis:
         return f"{bundle} at 0x{boundary:08x}"
 
     def _drain(self) -> str:
-        broker = self._dice.choice(BROKERS)
-        kind = self._dice.choice(("drain", "undrain"))
-        self._at.command(kind, broker=broker)
-        return f"{kind} {broker}"
+        brokers = self._dice.sample(BROKERS, self._dice.choice((1, 2)))
+        kind = self._dice.choice(("drain", "drain", "undrain"))
+        for broker in brokers:
+            self._at.command(kind, broker=broker)
+        return f"{kind} {' '.join(brokers)}"
 
     def _look_up(self) -> str:
         self._at.ask_for_owners()

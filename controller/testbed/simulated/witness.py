@@ -91,6 +91,7 @@ class Witness:
 
     def is_told_to_serve(self, one: SimBroker, bundle: Bundle) -> None:
         """An agent tells its broker to serve this."""
+        self._emptying.is_told_to_serve(one, bundle)
         if not one.has_lease():
             self.note(f"{one.broker} is told to serve {bundle} without a valid lease")
 
@@ -134,7 +135,7 @@ class Witness:
         self._breaker.commits(entries, before, decided_ms)
         self.agents.commits(entries, after)
         self._halves.commits(entries)
-        self._emptying.commits(entries, after)
+        self._emptying.commits(entries, before, after)
         if self._dice.random() < REFUSALS:
             check_refusals(entries, before, self.note)
         for entry in entries:

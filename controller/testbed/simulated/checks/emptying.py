@@ -1,17 +1,18 @@
-"""A broker that is drained or leaves gives its bundles away, for as long as others can take them.
+"""A broker that is drained or leaves gives its bundles away, for as long as others can take them, and gets none.
 
-Judged at commits, of which a controller makes several a second. A broker can take a bundle if it runs, has a lease,
+The controller offers it nothing new; what it was granted before the controller knew, it refuses once it has been asked
+to leave. The former is judged at commits, of which a controller makes several a second. A broker can take a bundle if it runs, has a lease,
 refuses nothing, and was not offered this bundle in vain of late.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from controller.control.handover import REJECTION_MEMORY_MS
 from controller.domain.entries import Entry, Kind
-from controller.domain.ids import Session
+from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
 from controller.domain.state import ClusterState
 from controller.testbed.simulated.broker import SimBroker
@@ -28,9 +29,21 @@ class Emptying:
         self._world, self._brokers, self._breach = world, brokers, breach
         self._offered_ms: dict[tuple[str, str], float] = {}  # bundle, broker -> when it was offered; until it is owned
         self._since_ms: dict[tuple[str, Session], float] = {}  # bundle, owner -> since when it could begin to move
+        self._parties: dict[str, set[str]] = {}  # bundle -> the sessions that its newest record names
+        self._granted_ms: dict[tuple[str, int, str], float] = {}  # bundle, epoch, session: when it was new to it
 
-    def commits(self, entries: Sequence[Entry], after: ClusterState) -> None:
+    def is_told_to_serve(self, one: SimBroker, bundle: Bundle) -> None:
+        """An agent tells its broker to serve this."""
+        record, sessions = one.agent.watcher.state.bundles.get(str(bundle)), one.agent.sessions
+        if record is None or sessions is None:
+            return
+        granted_ms = self._granted_ms.get((str(bundle), record.epoch, str(sessions.current)), -math.inf)
+        if granted_ms > one.asked_to_leave_ms:
+            self._breach(f"{sessions.current} was asked to leave, and then takes {bundle} at epoch {record.epoch}")
+
+    def commits(self, entries: Sequence[Entry], before: ClusterState, after: ClusterState) -> None:
         """A controller has committed these entries."""
+        self._judge_offers(entries, before)
         for entry in entries:
             if entry.kind is Kind.OWNERSHIP and entry.to and entry.state != State.OWNED:
                 self._offered_ms[str(entry.bundle), Session.parse(entry.to).broker] = self._world.now_ms
@@ -59,3 +72,27 @@ class Emptying:
             and not one.runtime.refusing
             for one in self._brokers
         )  # fmt: skip
+
+    def _judge_offers(self, entries: Sequence[Entry], before: ClusterState) -> None:
+        drained = {broker.id for broker in before.brokers.values() if broker.drained}
+        leaving = {broker.id for broker in before.brokers.values() if broker.leaving}
+        for entry in entries:
+            if entry.kind is Kind.REGISTERED:
+                leaving.discard(str(entry.broker))  # a session of a process that leaves is its last
+            elif entry.kind is Kind.DRAIN:
+                brokers = leaving if "leaving" in entry.data else drained
+                is_on = entry.data.get("leaving") or entry.data.get("drained")
+                (brokers.add if is_on else brokers.discard)(str(entry.broker))
+            elif entry.kind is Kind.OWNERSHIP:
+                self._judge_offer(entry, drained | leaving)
+
+    def _judge_offer(self, entry: Entry, emptying: Collection[str]) -> None:
+        name, parties = str(entry.bundle), {session for session in (entry.by, entry.to) if session}
+        is_new = entry.to is not None and entry.to not in self._parties.get(name, ())
+        self._parties[name] = parties
+        if entry.to is None or not is_new:
+            return
+        if entry.state != State.RELEASING:  # whoever is to raise a fence is not asked whether it agrees
+            self._granted_ms[name, entry.epoch or 0, entry.to] = self._world.now_ms
+        if Session.parse(entry.to).broker in emptying:
+            self._breach(f"{entry.to} is drained or leaves, and is granted {name}")
