@@ -14,7 +14,7 @@ import yaml
 
 from controller.domain.errors import shown
 
-MAX_CHARS = 1_048_576  # of a file, and of what it expands to
+MAX_CHARS = 262_144  # of a file, and of what it expands to: PyYAML takes a second for them
 MAX_DEPTH = 40  # of nesting
 MAX_BITS = 1_024  # of a whole number; a number with a point has as many
 

@@ -24,6 +24,7 @@ from controller.domain.errors import BallastError
 from controller.domain.events import VERSION
 from controller.ledger.follower import Follower
 from controller.process.clock import wall_ms
+from controller.process.interrupts import check_interrupt
 
 POLL_S = 0.1
 CONFIRM_S = 30.0
@@ -109,6 +110,7 @@ class Operator:
                     f"command {command_id} has no answer after {timeout_s:g} s; it stays in Kafka and is carried out "
                     "when a controller runs (see `ballast status`)"
                 )
+            check_interrupt()
             time.sleep(POLL_S)
 
     def run(self, kind: str, args: Mapping[str, Any], why: str = "", timeout_s: float = 30.0) -> Outcome:

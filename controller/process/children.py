@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from controller.domain.errors import BallastError
+from controller.process.interrupts import check_interrupt
 
 
 class ProcessFailed(BallastError):
@@ -94,6 +95,7 @@ class Child:
                     return line
             if not self.alive:
                 raise ProcessFailed(f"{self.name} ended with {self.process.returncode}: {self.last_words()}")
+            check_interrupt()
             if time.monotonic() > deadline:
                 raise ProcessFailed(f"{self.name} did not say {needle!r} in {timeout_s:g} s: {self.last_words()}")
             time.sleep(0.05)

@@ -1,6 +1,5 @@
-"""Keeps Ctrl-C and SIGTERM from falling between the start of a process and the note of its pid.
-
-Such a process would outlive its parent, which no longer knows of it.
+"""When Ctrl-C and SIGTERM take effect: where a command waits, and never between the start of a process and the note of
+its pid, which would outlive its parent.
 """
 
 from __future__ import annotations
@@ -12,6 +11,38 @@ from contextlib import contextmanager
 from types import FrameType
 
 DELAYED = (signal.SIGINT, signal.SIGTERM)
+_noted: list[int] = []  # signals that `check_interrupt` has not raised yet
+
+
+@contextmanager
+def note_interrupts() -> Iterator[None]:
+    """Note Ctrl-C and SIGTERM within the block, where `check_interrupt` raises KeyboardInterrupt for them.
+
+    A handler that raises does so wherever the main thread happens to be. In the midst of a library that is written in C
+    the exception may vanish, and the command go on as if nobody had stopped it; or a lock stays taken for ever. A
+    second signal before that raises at once: whoever sends it waits no longer.
+    """
+
+    def note(number: int, frame: FrameType | None) -> None:
+        _noted.append(number)
+        if len(_noted) > 1:
+            raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, note) for number in DELAYED}
+    try:
+        yield
+        check_interrupt()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        _noted.clear()
+
+
+def check_interrupt() -> None:
+    """Raise KeyboardInterrupt if a signal was noted; in the main thread only. Call it where a command waits."""
+    if _noted and threading.current_thread() is threading.main_thread():
+        _noted.clear()
+        raise KeyboardInterrupt
 
 
 @contextmanager

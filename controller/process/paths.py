@@ -12,11 +12,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from controller.domain.errors import ConfigError
+from controller.domain.errors import ConfigError, label, printable
 
 ENV_HOME = "BALLAST_HOME"
 CODE = Path(__file__).resolve().parents[2]  # the folder that holds the packages controller, jobs and schemas
 PACKAGED = CODE / "controller" / "shipped"  # where a wheel puts what is shipped; see setup.py
+MOST_CHARS = 500  # of a path in an error
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:/")  # a URI, of an object store or file:/
 
 
@@ -69,9 +70,9 @@ def absolute(text: str, whence: str) -> str:
     """A path that has no folder to be relative to. Raises ConfigError for a relative one, naming `whence`."""
     place = resolve_location(text, Path("/"))
     if not is_address(text) and not Path(text).expanduser().is_absolute():
-        meant = resolve_location(text, Path.cwd())
+        meant = printable(resolve_location(text, Path.cwd())[:MOST_CHARS])
         raise ConfigError(
-            f"{whence} = {text} is relative to nothing: give {meant}, if that is meant, or put it in a file"
+            f"{whence} = {label(text)} is relative to nothing: give {meant}, if that is meant, or put it in a file"
         )
     return place
 

@@ -21,7 +21,7 @@ import psutil
 
 from controller.bus.cluster import cluster_id
 from controller.domain.errors import BallastError
-from controller.process.interrupts import delay_interrupts
+from controller.process.interrupts import check_interrupt, delay_interrupts
 from controller.process.paths import SET_UP, jars_of
 from controller.process.setup_java import Java, find_java
 from controller.testbed.kafka_settings import Door, log4j_properties, server_properties
@@ -212,6 +212,7 @@ class EmbeddedKafka:
                 time.sleep(0.1)
 
     def _still_alive(self, deadline: float, error: Exception | None = None) -> None:
+        check_interrupt()
         ended = self._child.poll() if self._child else None
         if ended is not None:
             self.pid_file.unlink(missing_ok=True)

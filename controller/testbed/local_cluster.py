@@ -28,7 +28,7 @@ from controller.domain.errors import ConfigError
 from controller.domain.state import ClusterState
 from controller.operations.operator import Operator, Outcome
 from controller.process.children import Child, ProcessFailed
-from controller.process.interrupts import delay_interrupts
+from controller.process.interrupts import check_interrupt, delay_interrupts
 from controller.process.paths import python_path
 from controller.testbed.kafka import EmbeddedKafka, free_ports
 from controller.testbed.kafka_cluster.cluster import KafkaCluster
@@ -238,6 +238,7 @@ class LocalCluster:
         if old is not None and old.alive:
             raise ProcessFailed(f"{name} runs already with pid {old.pid}")
         safe = name.replace(":", "_").replace("/", "_")
+        check_interrupt()
         with delay_interrupts():
             log = self.folder / "logs" / f"{safe}.log"
             child = self.children[name] = Child(name, argv, log, env=env, stdin=stdin, folder=folder)
@@ -257,6 +258,7 @@ class LocalCluster:
         deadline = time.monotonic() + timeout_s
         self.tell(f"waiting for {what}")
         while True:
+            check_interrupt()
             state = self.state
             if holds(state):
                 self.tell("")

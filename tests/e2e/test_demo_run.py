@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -125,12 +126,11 @@ def test_its_tables_stay_and_can_be_read(demo: tuple[dict[str, Any], Path]) -> N
 
 
 def test_a_terminated_demo_leaves_no_process_behind(tmp_path: Path) -> None:
-    demo = subprocess.Popen(
-        [*BALLAST, "demo", "--headless", "--brokers", "2", "--dir", str(tmp_path / "run")],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=ROOT,
-    )
+    with (tmp_path / SAID).open("wb") as said:
+        demo = subprocess.Popen(
+            [*BALLAST, "demo", "--headless", "--brokers", "2", "--dir", str(tmp_path / "run")],
+            stdout=said, stderr=said, cwd=ROOT, env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+        )  # fmt: skip
     started: set[psutil.Process] = set()
 
     def agents_run() -> bool:
@@ -140,7 +140,12 @@ def test_a_terminated_demo_leaves_no_process_behind(tmp_path: Path) -> None:
     try:
         wait_until(agents_run, timeout_s=200)
         demo.send_signal(signal.SIGTERM)
-        assert demo.wait(120) == INTERRUPTED
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            demo.wait(120)
+        if demo.poll() is None:
+            demo.send_signal(signal.SIGABRT)  # it tells where it hangs
+            demo.wait(10)
+        assert demo.returncode == INTERRUPTED, (tmp_path / SAID).read_text()
         left = [p for p in started if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
         assert not left
     finally:

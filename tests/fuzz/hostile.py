@@ -130,7 +130,8 @@ def _spoiled(draw: st.DrawFn, value: Any) -> Any:
     if isinstance(value, str):
         at = _one_of(draw, [0, len(value) // 2, len(value)])
         return _one_of(draw, [value[:at] + draw(SPOILERS) + value[at:], value.upper(), value[1:], value + value])
-    return _one_of(draw, [-value, value + 1, value - 1, value * 2**32, value * 10.0**20, value + 0.5, float(value)])
+    whole = [-value, value + 1, value - 1, value * 2**32]
+    return _one_of(draw, whole if abs(value) > 1e200 else [*whole, value * 10.0**20, value + 0.5, float(value)])
 
 
 def _inflated(draw: st.DrawFn, tree: Any) -> Any:

@@ -154,8 +154,11 @@ def expanding(levels: int) -> bytes:
         b"a: \xed\xa0\x80",
         b"{<<: [1]}", b"a: !!binary '%'",
         b"placement: {isolation: {a: {namespaces: [\"" + b"(" * 9_000 + b"\"], primary: [a]}}}",
+        b"weighted: {load_awareness_providers: [" + b"x" * LONG + b"]}",
+        b"weighted: {load_awareness_providers: [" + b"x." * 9_000 + b"y]}",
+        b"kafka: {client: {" + b",".join(b"k%d: v" % n for n in range(LONG)) + b"}}",
     ],
-    ids=range(28),
+    ids=range(31),
 )  # fmt: skip
 def test_a_file_that_ended_in_a_traceback_or_in_a_flood_ends_in_one_line(file: Path, raw: bytes) -> None:
     """YAML makes dates, numbers in base two, and references of references of what looks like plain text."""
@@ -170,6 +173,10 @@ def test_a_value_that_ended_in_a_traceback_is_refused(file: Path, text: str) -> 
     for path in ("rounds.round_interval_s", "kafka.agent_groups"):
         assert load(file, b"", {}, (f"{path}={text}",)) is None
         assert load(file, b"", {f"BALLAST_{path.replace('.', '__').upper()}": text}) is None
+
+
+def test_a_place_that_cannot_be_printed_is_named_as_it_can(file: Path) -> None:
+    assert load(file, b"", {}, ("tables.checkpoints=\x1f",)) is None
 
 
 def test_what_is_named_by_reference_is_read(file: Path) -> None:

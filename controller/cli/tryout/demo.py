@@ -10,11 +10,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from controller.cli.options import PROBLEM, USAGE, interrupt_on_sigterm, new_app
+from controller.cli.options import PROBLEM, USAGE, new_app
 from controller.domain.entries import Kind
 from controller.domain.errors import BallastError, ConfigError
 from controller.operations.reading import Reader
 from controller.process.clock import wall_ms
+from controller.process.interrupts import note_interrupts
 from controller.process.paths import RUN
 from controller.testbed.demo.figures import DemoFigures
 from controller.testbed.demo.pictures import NoPictures, take_pictures
@@ -53,7 +54,7 @@ def demo(
     try:
         check_unused(where)
         # the screen closes before anything else is printed, or the live view would overwrite it
-        with interrupt_on_sigterm(), screen:
+        with note_interrupts(), screen:
             figures, asked = _run(where, brokers, minutes, sets or [], screen, typed_ms, pictured=not drawn)
     except (BallastError, OSError) as error:
         usage = isinstance(error, ConfigError)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from controller.brokers.reference.store.cursor import Cursor
+from controller.process.interrupts import check_interrupt
 
 
 class Delivery(NamedTuple):
@@ -79,6 +80,7 @@ def wait_until_read(logs: Collection[Path], drain_s: float) -> None:
     """Wait until readers have received everything that was acknowledged to producers, `drain_s` at most."""
     deadline = time.monotonic() + drain_s
     while time.monotonic() < deadline and count_unread(read_logs(path for path in logs if path.exists())):
+        check_interrupt()
         time.sleep(0.5)
 
 

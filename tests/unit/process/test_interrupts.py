@@ -1,7 +1,8 @@
-"""Ctrl-C or SIGTERM in the middle of a process's start: the process is known, so that it can be stopped."""
+"""Ctrl-C or SIGTERM: in the middle of a process's start, which is known then, and wherever a command does not wait."""
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import threading
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from controller.process.detached import DetachedProcess
-from controller.process.interrupts import delay_interrupts
+from controller.process.interrupts import check_interrupt, delay_interrupts, note_interrupts
 from controller.testbed.local_cluster import LocalCluster
 
 SLEEP = ("sleep", "60")
@@ -91,3 +92,72 @@ def test_an_ignored_signal_stays_ignored_and_other_threads_pass() -> None:
     thread.start()
     thread.join()
     assert passed
+
+
+def noting(run: Any) -> None:
+    """Call it as `ballast demo` does, which notes signals; it must be interrupted."""
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(KeyboardInterrupt), note_interrupts():
+        run()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    check_interrupt()  # nothing is left of it
+
+
+def test_a_noted_signal_takes_effect_where_the_command_waits() -> None:
+    """Between two of these places it disturbs nobody, such as a library that would swallow the exception."""
+    done: list[str] = []
+
+    def run() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        done.append("went on")
+        with delay_interrupts():
+            done.append("started a process")
+        check_interrupt()
+        done.append("went on for too long")
+
+    noting(run)
+    assert done == ["went on", "started a process"]
+
+
+def test_a_signal_that_nobody_looked_for_takes_effect_at_the_end() -> None:
+    noting(lambda: signal.raise_signal(signal.SIGINT))
+
+
+def test_a_second_signal_waits_for_nothing() -> None:
+    def run() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        pytest.fail("it waited")
+
+    noting(run)
+
+
+def test_one_more_signal_leaves_none_of_the_processes_that_are_being_stopped() -> None:
+    stopped: list[str] = []
+
+    def run() -> None:
+        signal.raise_signal(signal.SIGINT)
+        try:
+            check_interrupt()
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+            stopped.append("all")
+
+    noting(run)
+    assert stopped == ["all"]
+
+
+def test_a_cluster_that_waits_is_interrupted_and_starts_nothing_more(tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path)
+
+    def start_late() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        cluster.start("client", SLEEP)
+
+    noting(start_late)
+    assert cluster.children == {}
+    client = cluster.start("client", ("sh", "-c", f"sleep 1; kill -TERM {os.getpid()}; sleep 60"))
+    try:
+        noting(lambda: client.wait_for_line("never said", 30))
+    finally:
+        client.kill()

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from controller.domain.errors import ConfigError
+from controller.domain.errors import ConfigError, label, shown
 from controller.domain.settings.weighted import ALL_BUILT_IN, ALL_BUILT_IN_SHORT, WeightedSettings
 from controller.policy.strategies.weighted.providers import BUILT_IN, LoadAwarenessProvider
 from controller.policy.view.costs import Floats
@@ -121,13 +121,14 @@ class Figures:
 def _find_class(dotted: str) -> type[Any]:
     module, _, name = dotted.rpartition(".")
     if not module:
-        raise ConfigError(f"load awareness provider {dotted!r} is no dotted name of a class: {_ADVICE}")
+        raise ConfigError(f"load awareness provider {shown(dotted)} is no dotted name of a class: {_ADVICE}")
     try:
         found = getattr(importlib.import_module(module), name)
     except Exception as error:  # whatever a module does when it is imported
-        raise ConfigError(f"load awareness provider {dotted!r} cannot be imported ({error}): {_ADVICE}") from None
+        why = f"cannot be imported ({label(str(error))})"
+        raise ConfigError(f"load awareness provider {shown(dotted)} {why}: {_ADVICE}") from None
     if not isinstance(found, type):
-        raise ConfigError(f"load awareness provider {dotted!r} is no class: {_ADVICE}")
+        raise ConfigError(f"load awareness provider {shown(dotted)} is no class: {_ADVICE}")
     return found
 
 

@@ -1,8 +1,8 @@
 """A broker that is drained or leaves gives its bundles away, for as long as others can take them, and gets none.
 
 The controller offers it nothing new; what it was granted before the controller knew, it refuses once it has been asked
-to leave. The former is judged at commits, of which a controller makes several a second. A broker can take a bundle if it runs, has a lease,
-refuses nothing, and was not offered this bundle in vain of late.
+to leave. Whether it gives its bundles away is judged at commits, of which a controller makes several a second. A broker
+can take a bundle if it runs, has a lease, refuses nothing, and was not offered this bundle in vain of late.
 """
 
 from __future__ import annotations
