@@ -65,6 +65,11 @@ class LiveCluster:
         return Versions(self._memory.news_seq, self._memory.evidence_seq, self._loads.version)
 
     @property
+    def seq(self) -> int:
+        """The newest entry that is known."""
+        return self._follower.seq
+
+    @property
     def journal_id(self) -> str | None:
         """Of the journal that is followed; None before there is one."""
         with self._lock:

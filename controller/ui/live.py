@@ -108,18 +108,22 @@ class Following:
         if self._thread.is_alive():
             self._thread.join(2.0)
 
+    def look(self) -> bool:
+        """Look once, and tell all pages what is new; False if the tables cannot be read. Any thread may."""
+        try:
+            if self._cluster.poll():
+                self._cluster.warm()
+                self._hub.publish()
+            self._cluster.trouble = ""
+        except (BallastError, DeltaError, OSError) as error:
+            said, told = self.trouble, describe_error(error)
+            self._cluster.trouble = told
+            if said != told:
+                log.warning("the tables cannot be read: %s; trying again", told)
+            return False
+        return True
+
     def _run(self) -> None:
         while not self._stopping.is_set():
-            wait_s = self._poll_s
-            try:
-                if self._cluster.poll():
-                    self._cluster.warm()
-                    self._hub.publish()
-                self._cluster.trouble = ""
-            except (BallastError, DeltaError, OSError) as error:
-                said, told = self.trouble, describe_error(error)
-                self._cluster.trouble = told
-                if said != told:
-                    log.warning("the tables cannot be read: %s; trying again", told)
-                wait_s = AFTER_ERROR_S
+            wait_s = self._poll_s if self.look() else AFTER_ERROR_S
             self._stopping.wait(wait_s)

@@ -151,9 +151,9 @@ class Gate:
         await (refusal or self._app)({**scope, "state": state}, receive, _with_headers(send, scope["path"]))
 
     def _who(self, headers: Headers) -> Who:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer":
-            return self._rules.judge(given.strip())
+        token = bearer_of(headers)
+        if token is not None:
+            return self._rules.judge(token)
         secret = self._rules.secret_in(headers)
         return self._rules.judge(self._rules.sessions.token_of(secret) if secret else None)
 
@@ -169,14 +169,21 @@ class Gate:
         return None
 
 
+def bearer_of(headers: Headers) -> str | None:
+    """The token that a program shows."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    return given.strip() if scheme.lower() == "bearer" else None
+
+
 def _of_this_site(method: str, path: str, headers: Headers, host: str) -> bool:
     """Whether the request comes from the page itself, or from a program that shows a token."""
     origin, site = headers.get("origin"), headers.get("sec-fetch-site")
     if origin is not None and origin.partition("://")[2].lower() != host.lower():
         return False
-    if method in ("GET", "HEAD"):
-        return not path.startswith(API) or site in (None, "same-origin", "none")
-    return origin is not None or "authorization" in headers
+    if method in ("GET", "HEAD") and not path.startswith(API):
+        return True  # a link from elsewhere: only the static page, which then asks as itself
+    own = site in (None, "same-origin", "none")
+    return own and (method in ("GET", "HEAD") or origin is not None or "authorization" in headers)
 
 
 def _name_of(host: str) -> str:

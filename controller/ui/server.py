@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import inspect
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -53,12 +54,13 @@ from controller.ui.documents import (
 )
 from controller.ui.live import TooManyPages
 from controller.ui.page import Page
-from controller.ui.security import Gate, Rules, Who, hosts_of
+from controller.ui.security import Gate, Rules, Who, bearer_of, hosts_of
 
 STATIC = Path(__file__).parent / "static"
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 MOST_BODY_BYTES = 16_384
 WRONG_TOKEN_S = 0.5  # a guess takes this long
+FOLLOW_S, FOLLOW_AGAIN_S = 2.0, 0.05
 ADDRESSES = ("/", "/now", "/broker/{rest:path}", "/bundle/{rest:path}", "/plan", "/rounds", "/round/{rest:path}",
              "/map", "/search", "/pulsar")  # fmt: skip
 DOCUMENTS = {
@@ -143,11 +145,15 @@ async def _session(page: Page, request: Request) -> Response:
         return JSONResponse({}, headers={"Set-Cookie": page.rules.session_cookie("")})
     token = (await read_body(request)).get("token")
     if not isinstance(token, str) or not page.rules.knows(token.strip()):
-        await asyncio.sleep(WRONG_TOKEN_S)
-        return JSONResponse({"error": "unknown_token", "text": "this token is nobody's here"}, 403)
+        return await _refuse_token()
     token = token.strip()
     cookie = page.rules.session_cookie(page.rules.sessions.begin(token))
     return JSONResponse(_session_document(page, page.rules.judge(token)), headers={"Set-Cookie": cookie})
+
+
+async def _refuse_token() -> Response:
+    await asyncio.sleep(WRONG_TOKEN_S)
+    return JSONResponse({"error": "unknown_token", "text": "this token is nobody's here"}, 403)
 
 
 def _session_document(page: Page, who: Who) -> dict[str, Any]:
@@ -175,12 +181,22 @@ async def _live(page: Page, request: Request) -> Response:
 
 async def _act(page: Page, request: Request) -> Response:
     """A command in the name of a person."""
-    body = await read_body(request)
+    body, token = await read_body(request), bearer_of(request.headers)
+    if token and not page.rules.knows(token):
+        return await _refuse_token()
     try:
         answer = await run_in_threadpool(act, page.settings, request.state.who.name, body, page.send)
     except NoName as error:
         return JSONResponse({"error": "no_name", "text": str(error)}, 403)
+    await _follow_up_to(page, answer["seq"])
     return JSONResponse(answer)
+
+
+async def _follow_up_to(page: Page, seq: int) -> None:
+    """Wait until the page shows what the journal has answered, or for FOLLOW_S: who acts reads it again at once."""
+    until_s = time.monotonic() + FOLLOW_S
+    while page.cluster.seq < seq and time.monotonic() < until_s and await run_in_threadpool(page.following.look):
+        await asyncio.sleep(FOLLOW_AGAIN_S)
 
 
 # ------------------------------------------------------------ helpers
@@ -218,7 +234,8 @@ def _tell(request: Request, error: Exception) -> Response:
 
 def _not_found(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    return JSONResponse({"error": str(status), "text": "there is nothing at this address"}, status)
+    text = f"{request.method} is not for this address" if status == 405 else "there is nothing at this address"
+    return JSONResponse({"error": str(status), "text": text}, status)
 
 
 def _read_static() -> dict[str, tuple[bytes, str, str]]:

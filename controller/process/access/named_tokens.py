@@ -2,7 +2,8 @@
 
 The hash is SHA-256, in hex, of a token that `new_token` drew: 256 random bits cannot be guessed, so they need no slow
 hash. Lines that begin with `#` are comments. The file is read again when it changes: who is taken out of it may do
-nothing from the next request on. If it becomes unusable, the last names stay in force and one warning is logged.
+nothing from the next request on, also if other lines are wrong, or nobody is left. What is wrong is logged once. Only
+while the file cannot be read at all the last names stay in force.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class NamedTokens:
         """`named`: the setting with its value, for messages. Raises ConfigError if the file is of no use now."""
         self._path, self._named = path, named or f"token file {path}"
         try:
-            self._stamp, self._people = _load(path)
+            self._stamp, self._people, wrong = _load(path)
+            if wrong:
+                raise SecretUnusable(wrong)
         except (OSError, SecretUnusable) as error:
             raise ConfigError(
                 f"{_reason(self._named, error)}; `ballast ui --new-token NAME` makes a line for it"
@@ -58,8 +61,10 @@ class NamedTokens:
     def _refresh(self) -> None:
         try:
             if self._failing or stamp_of(self._path) != self._stamp:
-                self._stamp, self._people = _load(self._path)
+                self._stamp, self._people, wrong = _load(self._path)
                 self._failing = False
+                if wrong:
+                    log.warning("%s: %s; its other lines are in force", self._named, wrong)
         except (OSError, SecretUnusable) as error:
             if not self._failing:
                 log.warning("%s; the last names stay in force", _reason(self._named, error))
@@ -70,8 +75,9 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def _load(path: Path) -> tuple[Stamp, Named]:
-    """The stamp is taken first, so that a change while the file is read is noticed the next time."""
+def _load(path: Path) -> tuple[Stamp, Named, str]:
+    """Its people, and what is wrong with the file, if anything is. Raises OSError or SecretUnusable if it cannot be
+    read. The stamp is taken first, so that a change while the file is read is noticed the next time."""
     stamp = stamp_of(path)
     with path.open("rb") as file:
         text = file.read(MOST_SECRET_BYTES + 1)
@@ -81,9 +87,8 @@ def _load(path: Path) -> tuple[Stamp, Named]:
     people = [(n, match) for n, line in enumerate(lines, 1) if line and not line.startswith("#")
               for match in [_LINE.match(line)]]  # fmt: skip
     bad = next((number for number, match in people if match is None), None)
-    if bad is not None or not people:
-        raise SecretUnusable(f"line {bad} is not `name: hash`" if bad else "it names nobody")
-    return stamp, tuple((match[1], bytes.fromhex(match[2])) for _, match in people if match is not None)
+    wrong = f"line {bad} is not `name: hash`" if bad else "" if people else "it names nobody"
+    return stamp, tuple((match[1], bytes.fromhex(match[2])) for _, match in people if match is not None), wrong
 
 
 def _reason(named: str, error: Exception) -> str:

@@ -67,8 +67,7 @@ export function button(context, label, action) {
   const run = async () => {
     if (!context.session().name) {
       await logIn();
-      location.reload(); // the page begins again with a name
-      return;
+      await context.named();
     }
     ask(context, action);
   };

@@ -83,6 +83,7 @@ class Shown {
       query,
       go,
       session: () => page.session,
+      named: session,
       signal: this.left.signal,
       reload: () => this.read(),
       ready: () => this.ready(),

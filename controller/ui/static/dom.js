@@ -35,6 +35,11 @@ function safeAddress(address) {
   return /^(\/(?!\/)|#)/.test(address) ? address : "#";
 }
 
+/** A sentence of the server; what stands between backticks is shown as code. */
+export function prose(text) {
+  return String(text).split("`").map((part, at) => (at % 2 ? h("code", null, part) : part));
+}
+
 /** Renders into `element` again only if `data` differs from what was rendered last. */
 export function region(element, data, render) {
   const shown = JSON.stringify(data);

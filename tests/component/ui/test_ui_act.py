@@ -80,6 +80,14 @@ def test_a_command_is_journaled_with_name_and_reason(client: TestClient, journal
     assert (shown["mode_set"]["who"], shown["mode_set"]["why"]) == ("anna", "upgrade of rack 2")
 
 
+def test_the_page_shows_at_once_what_it_was_answered(client: TestClient, page: Page) -> None:
+    """Who acts reads the page again: the old mode would make one act twice."""
+    page.cluster.poll()
+    for mode in ("paused", "live", "shadow"):
+        assert acting(client, {"kind": "mode", "args": {"mode": mode}, "why": "to and fro"}).json()["accepted"]
+        assert client.get("/api/now").json()["mode"] == mode
+
+
 def test_each_action_reaches_the_journal(client: TestClient, journal: Journal) -> None:
     bundle = journal.run.owned_by("b1:8080")[0]
     deeds: list[tuple[str, dict[str, Any]]] = [
@@ -117,7 +125,7 @@ def test_a_rejection_is_told(client: TestClient) -> None:
 @pytest.mark.parametrize("token", ["", "guess", LINE.partition(": ")[2]], ids=["none", "a guess", "the hash"])
 def test_nobody_acts_without_a_name(client: TestClient, journal: Journal, token: str) -> None:
     answer = acting(client, {"kind": "mode", "args": {"mode": "live"}, "why": "because"}, token)
-    assert (answer.status_code, answer.json()["error"]) == (403, "no_name")
+    assert (answer.status_code, answer.json()["error"]) == (403, "unknown_token" if token else "no_name")
     bare = client.post("/api/act", json={"kind": "mode"}, headers={"Origin": ADDRESS})
     assert (bare.status_code, bare.json()["error"]) == (403, "no_name")
     assert journal.sent == 0

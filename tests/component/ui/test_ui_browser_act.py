@@ -97,10 +97,14 @@ def test_a_plan_that_waits_is_approved_on_the_page(
     page.cluster.poll()
     with serving(page) as address:
         tab = Tab(browser, address)
-        log_in(tab)
-        tab.page.wait_for_selector("button.act >> text=Approve", timeout=READY_MS)  # a log-in draws the view anew
+        tab.open("/now")
+        tab.page.wait_for_selector("button.act >> text=Approve", timeout=READY_MS)
         assert f"{moved.bundle}{moved.source}" in "".join(tab.page.inner_text("main").split()).replace("→", "")
         tab.page.click("button.act >> text=Approve")
+        tab.page.fill("dialog input", TOKEN)  # who is not logged in does it on the way
+        tab.page.click("dialog button.main")
+        tab.page.wait_for_selector("dialog textarea", timeout=READY_MS)
+        assert tab.page.inner_text("#who") == "anna"
         tab.page.fill("dialog textarea", "looked at the plan")
         tab.page.click("dialog button.main")
         tab.page.wait_for_selector("text=In flight: 2", timeout=READY_MS)

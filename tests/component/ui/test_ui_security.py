@@ -137,6 +137,44 @@ def test_a_log_in_gives_a_cookie_that_no_other_site_can_use(page: Page, tmp_path
         assert client.get("/api/now", headers=shown).status_code == 401
 
 
+def test_who_is_taken_out_is_out_whatever_else_is_wrong_with_the_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (anna, hers), (bert, his) = new_token("anna"), new_token("bert")
+    file = token_file(tmp_path, hers, his)
+    people = NamedTokens(file)
+    assert (people.name_of(anna), people.name_of(bert)) == ("anna", "bert")
+    file.write_text(f"carol is new\n{his}\n")
+    assert (people.name_of(anna), people.name_of(bert)) == (None, "bert")
+    assert "line 1 is not `name: hash`; its other lines are in force" in caplog.text
+    file.write_text("# nobody is on call\n")
+    assert (people.name_of(anna), people.name_of(bert)) == (None, None)
+    file.write_text(f"{hers}\n")
+    assert people.name_of(anna) == "anna"
+    file.unlink()  # as while a secret is exchanged
+    assert people.name_of(anna) == "anna"
+    file.write_text(f"{his}\n")
+    assert (people.name_of(anna), people.name_of(bert)) == (None, "bert")
+
+
+def test_a_change_that_another_site_asks_for_is_refused_whatever_it_shows(page: Page, tmp_path: Path) -> None:
+    token, line = new_token("anna")
+    rules = Rules(hosts_of("127.0.0.1", ()), NamedTokens(token_file(tmp_path, line)))
+    with page_with(page, rules) as client:
+        shown = {**JSON, "Authorization": f"Bearer {token}"}
+        answer = client.post("/api/act", content=b"{}", headers={**shown, "Sec-Fetch-Site": "cross-site"})
+        assert (answer.status_code, answer.json()["error"]) == (403, "another_site")
+        assert client.post("/api/act", content=b"{}", headers=shown).json()["error"] == "kind"
+
+
+def test_a_wrong_token_of_a_program_is_called_wrong(page: Page, tmp_path: Path) -> None:
+    rules = Rules(hosts_of("127.0.0.1", ()), NamedTokens(token_file(tmp_path, new_token("anna")[1])))
+    with page_with(page, rules) as client:
+        answer = client.post("/api/act", content=b"{}", headers={**JSON, "Authorization": "Bearer guess"})
+        assert (answer.status_code, answer.json()["error"]) == (403, "unknown_token")
+        assert client.get("/api/act").json()["text"] == "GET is not for this address"
+
+
 @pytest.mark.parametrize("body", [{"token": ""}, {"token": "guess"}, {"token": 7}, {}])
 def test_a_wrong_token_is_refused(page: Page, tmp_path: Path, body: dict[str, object]) -> None:
     people = NamedTokens(token_file(tmp_path, new_token("anna")[1]))

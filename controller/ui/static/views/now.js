@@ -3,7 +3,7 @@
 import { button } from "../act.js";
 import { getJson } from "../api.js";
 import { bar, Lines } from "../charts.js";
-import { address, h, reason, region, section, since, to } from "../dom.js";
+import { address, h, prose, reason, region, section, since, to } from "../dom.js";
 import { count, duration, percent, resource, time } from "../format.js";
 import { Table } from "../table.js";
 
@@ -63,7 +63,7 @@ function mount(root, context) {
     update(data) {
       limit = data.limit;
       this.at_most_ms = data.controller.alive === null ? ASKED_MS : AGAIN_MS;
-      region(problems, data.problems, (found) => found.map((text) => h("p", null, text)));
+      region(problems, data.problems, (found) => found.map((text) => h("p", null, prose(text))));
       const { balance: of, brokers: rows, counts, in_flight, alarms_last_hour, overrides, ...rest } = data;
       region(top, {
         ...rest,
