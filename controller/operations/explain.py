@@ -18,7 +18,7 @@ from controller.domain.reasons.words import describe_reason
 from controller.domain.state import ClusterState
 from controller.operations.bundles import observed_row, ownership_row
 from controller.operations.evidence_view import EvidenceView, carried_out_as
-from controller.operations.evidence_words import candidates_of, giver_of, is_chosen
+from controller.operations.evidence_words import candidates_of, giver_of, is_chosen, result_text
 from controller.operations.reading import NoTables, Reader
 from controller.operations.realised_moves import judge_moves
 
@@ -161,14 +161,23 @@ def _rounds_that_left(bundle: str, decisions: list[Row]) -> list[Row]:
             continue
         pairs = [pair for pair in candidates_of(decision) if pair["bundle"] == bundle]
         if pairs:
+            won = None if decision["kind"] == "skip" else {n: decision[n] for n in ("bundle", "target")}
             found[decision["attempt_id"]] = {
                 **{name: decision[name] for name in ("at_ms", "round_id", "decision_id", "strategy")},
                 "source": giver_of(decision),
                 "pairs": len(pairs),
                 **pairs[0],
-                "won": None if decision["kind"] == "skip" else {n: decision[n] for n in ("bundle", "target")},
+                "won": won,
+                "result": _why_left(pairs[0], decision),
             }
     return list(found.values())
+
+
+def _why_left(pair: Row, decision: Row) -> str:
+    """The rule that kept a bundle where it is; if none did, the move that was preferred."""
+    if pair.get("lost_by") or decision["kind"] == "skip":
+        return result_text(pair, decision)
+    return f"{decision['bundle']} to {decision['target']} was preferred"
 
 
 def _why_not(view: EvidenceView, rounds: list[Row], owner: str | None) -> Row | None:
@@ -233,6 +242,7 @@ def _as_target(decisions: list[Row], broker: str) -> list[Row]:
             "source": decision["source"],
             "decision_id": decision["decision_id"],
             "chosen": is_chosen(pair, decision),
+            "result": result_text(pair, decision),
         }
         for decision in decisions
         for pair in candidates_of(decision)

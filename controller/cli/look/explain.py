@@ -13,7 +13,6 @@ import typer
 from controller.cli.evidence_text import (
     evidence_lines,
     kind_text,
-    lost_text,
     print_as_target,
     print_evidence,
     print_round_candidates,
@@ -193,7 +192,7 @@ def _print_not_moved(found: Mapping[str, Any], owner: str | None) -> None:
         emit_table(
             ["at (UTC)", "round", "from", "best target", "source after >", "target after >", "result …"],
             [
-                (time_text(r["at_ms"]), r["round_id"], r["source"], r.get("target"), *scores_text(r), _stayed_text(r))
+                (time_text(r["at_ms"]), r["round_id"], r["source"], r.get("target"), *scores_text(r), r["result"])
                 for r in found["times"]
             ],
             title=f"considered and left in {len(found['times'])} of {rounds}",
@@ -206,12 +205,6 @@ def _print_not_moved(found: Mapping[str, Any], owner: str | None) -> None:
         emit_text(f"{none}: the last one knew nothing of its broker {owner}")
     else:
         emit_text(f"{none}: {_why_not_text(found['why_not'])}")
-
-
-def _stayed_text(row: Mapping[str, Any]) -> str:
-    """The rule that kept the bundle where it is; if none did, the move that was better."""
-    won = row["won"]
-    return f"{won['bundle']} to {won['target']} was better" if won and not row.get("lost_by") else lost_text(row)
 
 
 def _why_not_text(row: Mapping[str, Any]) -> str:

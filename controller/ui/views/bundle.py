@@ -9,7 +9,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.domain.reasons.words import describe_reason
-from controller.operations.evidence_words import lost_text, reason_text, scores_text
+from controller.operations.evidence_words import reason_text, scores_text
 from controller.operations.explain import LOOK_BACK, NothingNamed, bundle_document, bundle_now
 from controller.operations.load_history import load_history
 from controller.operations.realised_moves import judge_moves, realised_text
@@ -69,17 +69,11 @@ def _stayed(found: Mapping[str, Any], now: Mapping[str, Any]) -> Row:
             **{name: row.get(name) for name in ("at_ms", "round_id", "decision_id", "source", "target")},
             "source_after": scores_text(row)[0],
             "target_after": scores_text(row)[1],
-            "result": _why_left(row),
+            "result": row["result"],
         }
         for row in found["times"]
     ]
     return {"rounds": found["rounds"], "since_ms": found["since_ms"], "times": times, "sentence": _none(found, now)}
-
-
-def _why_left(row: Mapping[str, Any]) -> str:
-    """The rule that kept the bundle where it is; if none did, the move that was better."""
-    won = row["won"]
-    return f"{won['bundle']} to {won['target']} was better" if won and not row.get("lost_by") else lost_text(row)
 
 
 def _none(found: Mapping[str, Any], now: Mapping[str, Any]) -> str:
