@@ -25,7 +25,8 @@ from controller.domain.errors import BallastError, without_login
 from controller.domain.observed import Adoption
 from controller.domain.state import LIVE
 from controller.operations.adoption_text import adoption_text
-from controller.operations.liveness import OFFLINE, Heard, engine_text, last_word
+from controller.operations.capture.about import slice_end_ms
+from controller.operations.liveness import OFFLINE, SLICE, Heard, engine_text, last_word
 from controller.operations.overview import late_after_ms
 from controller.operations.overview import status as status_of
 from controller.operations.reading import Reader
@@ -45,14 +46,15 @@ def status(
     """Show the state of the cluster: controller, brokers, bundles, last round, load data, alarms."""
     settings = settings_of(conf, profile, sets)
     reader = Reader(settings, at_once=True)
-    heard, kafka_error = (None, OFFLINE) if offline else _ask_kafka(settings)
-    now_ms = wall_ms()
+    until_ms = slice_end_ms(reader.root.root)
+    heard, kafka_error = (None, OFFLINE) if offline or until_ms is not None else _ask_kafka(settings)
+    now_ms = wall_ms() if until_ms is None else min(wall_ms(), until_ms)
     document: dict[str, Any] = {
         "cluster": settings.cluster.name,
         "tables": without_login(reader.root.root),
         **with_stop(reader, _read(reader, settings, heard, kafka_error, now_ms), settings.profile, now_ms),
     }
-    document["page"] = None if offline else _find_page(settings, document["journal_id"], document["tables"])
+    document["page"] = None if offline or until_ms is not None else _find_page(settings, document["journal_id"], document["tables"])
     if as_json:
         emit_json(document)
     else:
@@ -106,6 +108,9 @@ def _print(document: Mapping[str, Any]) -> None:
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     brokers, bundles = document["brokers"], document["bundles"]
     yield "cluster", f"{document['cluster']}  ({document['tables']})"
+    if document.get("slice_until_ms"):
+        end = time_text(document["slice_until_ms"])
+        yield "slice", f"captured, until {end} UTC: all below is as it was then, and nothing runs on these tables"
     yield "page", document.get("page")
     yield "controller", _controller_text(document["controller"])
     identity = f", id {document['journal_id']}" if document["journal_id"] else ""
@@ -157,6 +162,8 @@ def _controller_text(controller: Mapping[str, Any]) -> str:
     instance = controller["instance"]
     if not controller["journal_says_running"]:
         return _stopped_text(controller) if instance else "never started"
+    if controller["not_asked"] == SLICE:
+        return f"{instance} ran"
     if controller["alive"] is None:
         return f"{instance} started and did not say it stopped (not asked: {controller['not_asked']})"
     if controller["alive"]:
