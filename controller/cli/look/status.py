@@ -29,6 +29,7 @@ from controller.operations.capture.about import slice_end_ms
 from controller.operations.liveness import OFFLINE, SLICE, Heard, engine_text, last_word
 from controller.operations.overview import late_after_ms
 from controller.operations.overview import status as status_of
+from controller.operations.plans.plan_end import with_plan_end
 from controller.operations.reading import Reader
 from controller.operations.stopped import with_stop
 from controller.operations.text import count_text
@@ -54,6 +55,8 @@ def status(
         "tables": without_login(reader.root.root),
         **with_stop(reader, _read(reader, settings, heard, kafka_error, now_ms), settings.profile, now_ms),
     }
+    running = document["controller"]["journal_says_running"]
+    document["plan"] = with_plan_end(reader, document["plan"], settings, running)
     document["page"] = None if offline or until_ms is not None else _find_page(settings, document["journal_id"], document["tables"])
     if as_json:
         emit_json(document)
@@ -145,9 +148,18 @@ def plan_text(plan: Mapping[str, Any]) -> str:
     """The plan that needs an approval, in one line."""
     by = f" by {plan['who']}" if plan["who"] else ""
     if plan["phase"] == PlanPhase.DECLINED.value:
-        return f"that of round {plan['round_id']} was declined{by}; others of its size are held back for a while"
+        return f"that of round {plan['round_id']} was declined{by}; {_held_back_text(plan)}"
     what = "waits for approval" if plan["phase"] == PlanPhase.WAITING.value else f"was approved{by}; these are to come"
-    return f"{count_text(len(plan['moves']), 'move')} of round {plan['round_id']}: {what}"
+    end = f", expires at about {time_text(plan['until_ms'])} UTC" if plan.get("until_ms") else ""
+    return f"{count_text(len(plan['moves']), 'move')} of round {plan['round_id']}: {what}{end}"
+
+
+def _held_back_text(plan: Mapping[str, Any]) -> str:
+    """What a declined plan holds back, and until when."""
+    above = plan.get("approve_above")
+    which = "of its size" if above is None else f"of more than {count_text(above, 'move')} (rounds.approve_above)"
+    until = f"until about {time_text(plan['until_ms'])} UTC" if plan.get("until_ms") else "for a while"
+    return f"plans {which} are held back {until}"
 
 
 def orders_text(orders: Mapping[str, Any], obstacle: str | None, mode: str) -> str:
