@@ -57,7 +57,9 @@ def status(
     }
     running = document["controller"]["journal_says_running"]
     document["plan"] = with_plan_end(reader, document["plan"], settings, running)
-    document["page"] = None if offline or until_ms is not None else _find_page(settings, document["journal_id"], document["tables"])
+    document["page"] = (
+        None if offline or until_ms is not None else _find_page(settings, document["journal_id"], document["tables"])
+    )
     if as_json:
         emit_json(document)
     else:

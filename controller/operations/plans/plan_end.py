@@ -1,4 +1,4 @@
-"""When the plan that is kept for an operator ends: a waiting one expires, a declined one holds others back no longer."""
+"""When a plan that is kept for an operator ends: a waiting one expires, a declined one holds nothing back any more."""
 
 from __future__ import annotations
 

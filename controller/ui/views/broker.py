@@ -7,6 +7,7 @@ from typing import Any
 
 from controller.config.policy_values import resource_weights, shed_settings
 from controller.domain.overrides import Override
+from controller.operations.commanded import commands_about, drains_of
 from controller.operations.evidence_words import score_text
 from controller.operations.explain import HISTORY, NothingNamed, broker_document
 from controller.operations.overview import broker_rows
@@ -44,6 +45,7 @@ def broker(cluster: LiveCluster, loads: NewestLoads, name: str, now_ms: int) -> 
         ],
         "decisions": [decision_row(row) for row in found["decisions"]],
         "last_round": found["last_round"] and {n: found["last_round"][n] for n in ("round_id", "at_ms", "strategy")},
+        "commands": commands_about(reader, {name}, drains_of(reader, name)),
         "overrides": [wish.to_json() for wish in state.overrides.values() if _names(wish, name)],
     }
 
