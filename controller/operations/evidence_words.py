@@ -12,9 +12,9 @@ from typing import Any
 from controller.domain.decision import Reason
 from controller.domain.observed import OrderOutcome
 from controller.domain.reasons.words import describe_decision_row, describe_reason
-from controller.operations.lost_words import passed_over_text
-from controller.operations.lost_words import score_text as score_text
 from controller.operations.text import percent_text
+from controller.operations.why.lost_words import passed_over_text
+from controller.operations.why.lost_words import score_text as score_text
 
 CANDIDATES = ("pairs", "candidates")  # evidence keys
 SCORES = frozenset({"score", "mean", "level", "usage", "history", "target_usage", "threshold", "source_after",

@@ -20,11 +20,11 @@ from controller.domain.reasons.table import REASON_TABLE
 from controller.domain.reasons.words import describe_reason
 from controller.domain.state import ClusterState
 from controller.operations.bundles import observed_row, ownership_row
-from controller.operations.commanded import commands_about, drains_of, find_command, ids_of
 from controller.operations.evidence_view import EvidenceView, carried_out_as
 from controller.operations.evidence_words import candidates_of, giver_of, is_chosen, result_text
 from controller.operations.reading import NoTables, Reader
 from controller.operations.realised_moves import judge_moves
+from controller.operations.why.commanded import commands_about, drains_of, find_command, ids_of
 
 HISTORY = 50  # entries and decisions of a bundle or broker that a document contains
 LOOK_BACK = 20  # rounds that are searched for a bundle as a candidate

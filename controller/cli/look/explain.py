@@ -30,12 +30,12 @@ from controller.domain.decision import OF_STEP
 from controller.domain.entries import Entry
 from controller.domain.load import RESOURCES
 from controller.domain.reasons.words import find_reason
-from controller.operations.commanded import commanded_texts
 from controller.operations.explain import LOOK_BACK, is_broker, reason_document
 from controller.operations.explain import explain as explain_document
 from controller.operations.plans.plan_words import became_text, part_sentence, plan_text
 from controller.operations.reading import Reader
 from controller.operations.text import count_text
+from controller.operations.why.commanded import commanded_texts
 
 app = new_app()
 _NO_DEED = "nothing to carry out"

@@ -22,10 +22,10 @@ from controller.domain.errors import BadRecord
 from controller.domain.observed import OrderKind
 from controller.domain.strict_json import is_whole
 from controller.ledger.follower import Follower
-from controller.operations.commanded import COMMANDED
 from controller.operations.plans.plan_words import entry_text
 from controller.operations.reading import Reader
 from controller.operations.text import count_text
+from controller.operations.why.commanded import COMMANDED
 from schemas.journal import JOURNAL
 
 app = new_app()

@@ -7,10 +7,10 @@ from typing import Any
 
 from controller.config.policy_values import resource_weights, shed_settings
 from controller.domain.overrides import Override
-from controller.operations.commanded import commands_about, drains_of
 from controller.operations.evidence_words import score_text
 from controller.operations.explain import HISTORY, NothingNamed, broker_document
 from controller.operations.overview import broker_rows
+from controller.operations.why.commanded import commands_about, drains_of
 from controller.ui.cluster import DAY_MS, LiveCluster
 from controller.ui.loads import NewestLoads
 from controller.ui.views.now import worst_resource

@@ -9,12 +9,12 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.domain.reasons.words import describe_reason
-from controller.operations.commanded import COMMANDED, commanded_texts
 from controller.operations.evidence_words import reason_text, scores_text
 from controller.operations.explain import LOOK_BACK, NothingNamed, bundle_document, bundle_now, overrides_on
 from controller.operations.load_history import load_history
 from controller.operations.realised_moves import judge_moves, realised_text
 from controller.operations.text import count_text, percent_text
+from controller.operations.why.commanded import COMMANDED, commanded_texts
 from controller.ui.cluster import DAY_MS, LiveCluster
 from controller.ui.views.words import decision_row
 

@@ -11,8 +11,8 @@ import pytest
 
 from controller.cli.main import main
 from controller.domain.entries import Kind
-from controller.operations.commanded import commands_about
 from controller.operations.reading import Reader
+from controller.operations.why.commanded import commands_about
 from controller.ui.cluster import LiveCluster
 from controller.ui.loads import NewestLoads
 from controller.ui.views.broker import broker as broker_view
@@ -90,7 +90,7 @@ def test_a_command_is_explained_by_its_id(story: Waiting, tell: Tell) -> None:
 
 
 def test_a_command_is_found_by_what_it_caused_however_long_ago(story: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.operations.commanded.TAIL", 0)
+    monkeypatch.setattr("controller.operations.why.commanded.TAIL", 0)
     entry = answer(story, "unload_bundle")
     (found,) = commands_about(Reader(story.run.settings), {story.bundle_of(0)}, {entry.command_id})
     assert (found["command_id"], found["who"]) == (entry.command_id, "anna@ops")
