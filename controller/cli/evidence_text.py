@@ -12,10 +12,9 @@ import typer
 
 from controller.cli.show import emit_table, emit_text
 from controller.domain.decision import PLACEMENT
-from controller.operations.evidence_words import candidates_of, giver_of, is_chosen, result_text, score_text
+from controller.operations.evidence_words import candidates_of, giver_of, result_text, score_text
 from controller.operations.evidence_words import evidence_lines as evidence_lines
 from controller.operations.evidence_words import kind_text as kind_text
-from controller.operations.evidence_words import lost_text as lost_text
 from controller.operations.evidence_words import reason_text as reason_text
 from controller.operations.evidence_words import scores_text as scores_text
 from controller.operations.evidence_words import why_text as why_text
@@ -44,7 +43,7 @@ def print_candidates(decision: Row) -> None:
                *(f"{name.replace('_', ' ')} >" for name in scores), "result …"]  # fmt: skip
     emit_table(
         columns,
-        [_candidate(row, scores, swapped, is_chosen(row, decision)) for row in rows],
+        [_candidate(row, scores, swapped, result_text(row, decision)) for row in rows],
         title=f"the best {len(rows)} {_candidates_text(decision, paired)}",
     )
 
@@ -65,7 +64,7 @@ def print_as_target(rows: Sequence[Row]) -> None:
         typer.echo("")
         emit_table(
             ["from", "bundle", "target after >", "result …"],
-            [(r["source"], r["bundle"], score_text(r.get("target_after")), result_text(r, r["chosen"])) for r in rows],
+            [(r["source"], r["bundle"], score_text(r.get("target_after")), r["result"]) for r in rows],
             title="as a target",
         )
 
@@ -77,7 +76,7 @@ def _candidates_text(decision: Row, paired: bool) -> str:
     return f"{'pairs' if paired else 'bundles'} of {giver_of(decision)}"
 
 
-def _candidate(row: Row, scores: Sequence[str], swapped: bool, chosen: bool) -> tuple[Any, ...]:
+def _candidate(row: Row, scores: Sequence[str], swapped: bool, result: str) -> tuple[Any, ...]:
     other = (row.get("in_exchange_for"),) if swapped else ()
     after = (score_text(row.get(name)) for name in scores)
-    return (row["bundle"], row.get("target"), *other, *after, result_text(row, chosen))
+    return (row["bundle"], row.get("target"), *other, *after, result)

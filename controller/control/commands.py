@@ -95,6 +95,8 @@ def _unload_bundle(ctx: Context, command: Command) -> Effect:
         raise BadRecord("bundle", f"{record.bundle} is owned by nobody")
     if record.state is not State.OWNED:
         raise BadRecord("bundle", f"{record.bundle} is {record.state.value}; try again when it is owned")
+    if record.by is not None and record.by == ctx.state.session_of(str(command.args.get("to") or "")):
+        raise BadRecord("to", f"{record.by.broker} owns {record.bundle} already")
     return lambda: _unload(ctx, command, record)
 
 

@@ -55,12 +55,14 @@ class Batch:
 
 @dataclass(slots=True)
 class Evidence:
-    """A round's result and the outcome of each of its decisions (decision id -> outcome)."""
+    """A round's result and the outcome of each of its decisions (decision id -> outcome). `behind`: the plan of an
+    earlier round was to go first, so moves of this one wait for no approval of their own."""
 
     result: RoundResult
     outcomes: dict[str, str]
     attempt_id: str
     mode: str
+    behind: bool = False
 
 
 class Context:

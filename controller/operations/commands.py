@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from controller.bus.cluster import check_reachable
+from controller.bus.cluster import KafkaUnavailable, check_reachable
 from controller.bus.topic_owner import is_at, newest_owner
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
 from controller.domain.state import is_foreign
+from controller.operations.capture.about import slice_end_ms
 from controller.operations.operator import Operator, Outcome
 from controller.operations.reading import Reader
+from controller.operations.stopped import DEMO, OVER, is_over
 
 READ_MS = 10_000  # longest wait for the record that says whose topics these are
+
+
+class NothingRuns(KafkaUnavailable):
+    """Raised for a command to a demo that is over, or to a captured slice: no Kafka is to be started for either."""
 
 
 class ForeignTopics(BallastError):
@@ -27,11 +33,23 @@ def send_and_wait(
 
     Raises KafkaUnavailable, ForeignTopics, NoAnswer.
     """
-    Reader(settings)  # fails early without tables, as nothing could answer
-    check_reachable(settings.kafka.bootstrap_servers)
+    reader = Reader(settings)  # fails early without tables, as nothing could answer
+    _check_reachable(settings, reader)
     with Operator(settings, who) as operator:
         refuse_if_foreign(settings, operator.follower.state.journal_id)
         return operator.run(kind, args, why, timeout_s)
+
+
+def _check_reachable(settings: Settings, reader: Reader) -> None:
+    """Raise KafkaUnavailable, and NothingRuns where no other address would help."""
+    if slice_end_ms(reader.root.root) is not None:
+        raise NothingRuns("nothing was sent: these tables are a captured slice, and no cluster runs on them")
+    try:
+        check_reachable(settings.kafka.bootstrap_servers)
+    except KafkaUnavailable:
+        if settings.profile == DEMO and is_over(settings.profile, reader.outline().state, no_kafka=True):
+            raise NothingRuns(f"nothing was sent: {OVER}") from None
+        raise
 
 
 def refuse_if_foreign(settings: Settings, ours: str | None) -> None:

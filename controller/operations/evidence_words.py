@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller.domain.decision import Reason
-from controller.domain.load import SCORE_UNIT
 from controller.domain.observed import OrderOutcome
 from controller.domain.reasons.words import describe_decision_row, describe_reason
 from controller.operations.text import percent_text
+from controller.operations.why.lost_words import passed_over_text
+from controller.operations.why.lost_words import score_text as score_text
 
 CANDIDATES = ("pairs", "candidates")  # evidence keys
 SCORES = frozenset({"score", "mean", "level", "usage", "history", "target_usage", "threshold", "source_after",
@@ -64,26 +65,15 @@ def scores_text(row: Row) -> tuple[str, str]:
     return score_text(row.get("source_after")), score_text(row.get("target_after"))
 
 
-def result_text(row: Row, chosen: bool) -> str:
-    """What became of a candidate: `chosen`, or why not."""
-    return "chosen" if chosen else lost_text(row)
-
-
-def lost_text(row: Row) -> str:
-    """The rule that a candidate lost by; where no rule forbids it, what it would have left behind."""
+def result_text(row: Row, decision: Row) -> str:
+    """What became of a candidate: `chosen`, or the rule that it lost by; where no rule forbids it, why not all the
+    same."""
+    if is_chosen(row, decision):
+        return "chosen"
     if row.get("lost_by"):
         return reason_text(row["lost_by"])
-    if not row.get("target"):
-        return ""
-    ends = [row[name] for name in ("source_after", "target_after") if row.get(name) is not None]
-    if len(ends) < 2:
-        return "allowed, but another one is better"
-    return f"allowed, but another one brings more: the higher of the two would be at {score_text(max(ends))}"
-
-
-def score_text(value: int | None) -> str:
-    """A score in evidence as a percentage; empty if unknown."""
-    return "" if value is None else percent_text(value / SCORE_UNIT)
+    chosen = next((one for one in candidates_of(decision) if is_chosen(one, decision)), None)
+    return passed_over_text(row, chosen, decision)
 
 
 def missed_text(decision: Mapping[str, Any]) -> str:

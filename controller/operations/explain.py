@@ -1,4 +1,4 @@
-"""Documents of `ballast explain`: the evidence behind a decision, a round, a broker, a bundle or a reason code.
+"""Documents of `ballast explain`: the evidence behind a decision, a round, a broker or a bundle; a command; a reason.
 
 The document about a bundle says why rounds moved it, and why they left it where it is. Documents include what the
 journal says happened afterwards, so that "decided" and "done" are never confused.
@@ -6,21 +6,25 @@ journal says happened afterwards, so that "decided" and "done" are never confuse
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
 from controller.domain.errors import BallastError
+from controller.domain.ids import Bundle
+from controller.domain.overrides import Override
 from controller.domain.ownership import State
 from controller.domain.reasons.table import REASON_TABLE
 from controller.domain.reasons.words import describe_reason
 from controller.domain.state import ClusterState
 from controller.operations.bundles import observed_row, ownership_row
 from controller.operations.evidence_view import EvidenceView, carried_out_as
-from controller.operations.evidence_words import candidates_of, giver_of, is_chosen
+from controller.operations.evidence_words import candidates_of, giver_of, is_chosen, result_text
 from controller.operations.reading import NoTables, Reader
 from controller.operations.realised_moves import judge_moves
+from controller.operations.why.commanded import commands_about, drains_of, find_command, ids_of
 
 HISTORY = 50  # entries and decisions of a bundle or broker that a document contains
 LOOK_BACK = 20  # rounds that are searched for a bundle as a candidate
@@ -45,18 +49,24 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
         return {"about": "round", "rounds": [_round(view, row, reader.window_ms) for row in rounds]}
     state = reader.outline((name,)).state
     if name in state.brokers:
-        return broker_document(view, name, state.session_of(name) is not None)
+        document = broker_document(view, name, state.session_of(name) is not None)
+        return {**document, "commands": commands_about(reader, {name}, drains_of(reader, name))}
     now = bundle_now(state, name)
     if now is not None:
-        document = bundle_document(reader, view, now, look_back)
+        document = bundle_document(reader, view, now, look_back, overrides=overrides_on(state, name))
         about = [row for row in document["decisions"] if row["bundle"] == name]
         return {**document, "realised": judge_moves(view, about, reader.window_ms)}
+    commanded = find_command(reader, name)
+    if commanded is not None:
+        entries = [entry.to_row() for entry in commanded[1]]
+        return {"about": "command", "command": commanded[0], "journal": entries}
     of_batch = view.decisions(round_id=name)
     if of_batch:
         return {"about": "batch", "decisions": of_batch}
     raise NothingNamed(
-        f"nothing is named {name}: give a decision (`ballast decisions --skips`), a round (`ballast rounds`), "
-        "a broker, a bundle or a reason code (docs/reasons.md); evidence older than its retention is gone"
+        f"nothing is named {name}: give a decision (`ballast decisions --skips`), a round (`ballast rounds`), a "
+        "broker, a bundle, a command (`ballast journal`) or a reason code (docs/reasons.md); evidence older than its "
+        "retention is gone"
     )
 
 
@@ -121,10 +131,23 @@ def _consequences(reader: Reader, decision_id: str) -> list[Row]:
     return caused
 
 
-def bundle_document(reader: Reader, view: EvidenceView, now: Row, look_back: int, since_ms: int = 0) -> Row:
+def overrides_on(state: ClusterState, name: str) -> list[Override]:
+    """The overrides in force that concern a bundle."""
+    bundle = Bundle.parse(name)
+    return [wish for wish in state.overrides.values() if wish.concerns(bundle)]
+
+
+def bundle_document(
+    reader: Reader,
+    view: EvidenceView,
+    now: Row,
+    look_back: int,
+    since_ms: int = 0,
+    overrides: Sequence[Override] = (),
+) -> Row:
     """The document about a bundle, without what its moves have realised.
 
-    `look_back`: see `explain`. `since_ms`: older decisions about it are not read.
+    `look_back`: see `explain`. `since_ms`: older decisions about it are not read. `overrides`: those that concern it.
     """
     name = now["bundle"]
     origin, journal = _origin(reader, name), _journal(reader, bundle=name)
@@ -136,6 +159,9 @@ def bundle_document(reader: Reader, view: EvidenceView, now: Row, look_back: int
         "now": {**now, "entry_at_ms": entry_at_ms},
         "decisions": [*decisions, *(view.decisions(decision_id=cause, from_ms=since_ms) if cause else [])],
         "candidate": _why_it_stayed(view, name, now["owner"], look_back),
+        "commands": commands_about(
+            reader, {name, Bundle.parse(name).namespace}, ids_of(journal) | {wish.id for wish in overrides}
+        ),
         "journal": [*origin, *journal],
     }
 
@@ -161,14 +187,23 @@ def _rounds_that_left(bundle: str, decisions: list[Row]) -> list[Row]:
             continue
         pairs = [pair for pair in candidates_of(decision) if pair["bundle"] == bundle]
         if pairs:
+            won = None if decision["kind"] == "skip" else {n: decision[n] for n in ("bundle", "target")}
             found[decision["attempt_id"]] = {
                 **{name: decision[name] for name in ("at_ms", "round_id", "decision_id", "strategy")},
                 "source": giver_of(decision),
                 "pairs": len(pairs),
                 **pairs[0],
-                "won": None if decision["kind"] == "skip" else {n: decision[n] for n in ("bundle", "target")},
+                "won": won,
+                "result": _why_left(pairs[0], decision),
             }
     return list(found.values())
+
+
+def _why_left(pair: Row, decision: Row) -> str:
+    """The rule that kept a bundle where it is; if none did, the move that was preferred."""
+    if pair.get("lost_by") or decision["kind"] == "skip":
+        return result_text(pair, decision)
+    return f"{decision['bundle']} to {decision['target']} was preferred"
 
 
 def _why_not(view: EvidenceView, rounds: list[Row], owner: str | None) -> Row | None:
@@ -233,6 +268,7 @@ def _as_target(decisions: list[Row], broker: str) -> list[Row]:
             "source": decision["source"],
             "decision_id": decision["decision_id"],
             "chosen": is_chosen(pair, decision),
+            "result": result_text(pair, decision),
         }
         for decision in decisions
         for pair in candidates_of(decision)

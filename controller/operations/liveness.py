@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SILENT_AFTER_MS = 5_000
 OFFLINE = "--offline"  # stands in for Kafka's error if Kafka was not asked
 ASKING = "being asked"  # and this while its answer is not there yet
+SLICE = "a captured slice has no Kafka"  # and this where there is none to ask
 NO_CONTROLLER = "no controller runs: start one with `ballast run`"
 
 
@@ -33,7 +34,7 @@ class Heard:
 
 def failure_of_kafka(not_asked: str | None) -> str | None:
     """Why Kafka does not answer; None if it does, was not asked, or has had no time to answer."""
-    return None if not_asked in (OFFLINE, ASKING) else not_asked
+    return None if not_asked in (OFFLINE, ASKING, SLICE) else not_asked
 
 
 def engine_text(engine: Mapping[str, Any]) -> str:

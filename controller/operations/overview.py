@@ -110,7 +110,7 @@ def plan_row(plan: KeptPlan | None) -> Row | None:
     """The plan that needs, or needed, an operator's approval; None: there is none."""
     if plan is None:
         return None
-    told = {name: getattr(plan, name) for name in ("round_id", "at_ms", "who", "why")}
+    told = {name: getattr(plan, name) for name in ("round_id", "at_ms", "seq", "who", "why")}
     moves = [{"bundle": one.bundle, "source": one.source, "target": one.target} for one in plan.moves]
     return {**told, "phase": plan.phase.value, "moves": moves}
 

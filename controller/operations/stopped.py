@@ -1,11 +1,16 @@
-"""What `ballast status` and `brokers` show of a stopped controller: when it stopped, and what can still be done."""
+"""What `ballast status`, `brokers` and `doctor` show of a stopped controller: when it stopped, what can still be done.
+
+Nothing is to be started for a demo that is over, nor for a captured slice, whose cluster is elsewhere.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from controller.domain.entries import Kind
-from controller.operations.liveness import ASKING, NO_CONTROLLER, failure_of_kafka
+from controller.domain.state import ClusterState
+from controller.operations.capture.about import slice_end_ms
+from controller.operations.liveness import ASKING, NO_CONTROLLER, SLICE, failure_of_kafka
 from controller.operations.reading import Reader
 from controller.process.paths import START_DEMO, locate_shipped
 
@@ -22,7 +27,11 @@ def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
     """Add to the document of `status` that, and when, the controller has stopped.
 
     A demo is over once its Kafka, which stops with it, does not answer either; until that is known, nothing is advised.
+    For a captured slice nothing is advised either; `slice_until_ms` is its end.
     """
+    until_ms = slice_end_ms(reader.root.root)
+    if until_ms is not None:
+        document = {**_without_advice(document), "slice_until_ms": until_ms}
     controller = document["controller"]
     if controller["journal_says_running"] or not controller["instance"]:
         return document
@@ -30,13 +39,26 @@ def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
     ago_ms = None if at_ms is None else max(0, now_ms - at_ms)
     stopped = {**controller, "stopped_at_ms": at_ms, "stopped_ms_ago": ago_ms}
     no_kafka = failure_of_kafka(controller["not_asked"])
-    over = profile == DEMO and no_kafka is not None
+    over = until_ms is None and profile == DEMO and no_kafka is not None
     problems = document["problems"]
     if over:  # OVER says that of Kafka, too
         problems = [OVER if problem == NO_CONTROLLER else problem for problem in problems if problem != no_kafka]
     elif profile == DEMO and controller["not_asked"] == ASKING:
         problems = [problem for problem in problems if problem != NO_CONTROLLER]
     return {**document, "controller": stopped, "demo_is_over": over, "problems": problems}
+
+
+def _without_advice(document: Row) -> Row:
+    """The document of a slice's status, in which nobody was looked for."""
+    controller = document["controller"]
+    vain = (NO_CONTROLLER, failure_of_kafka(controller["not_asked"]))
+    problems = [problem for problem in document["problems"] if problem not in vain]
+    return {**document, "controller": {**controller, "not_asked": SLICE}, "problems": problems}
+
+
+def is_over(profile: str, state: ClusterState, no_kafka: bool) -> bool:
+    """Whether these are the tables of a demo that is over: its controller has stopped, and no Kafka answers."""
+    return profile == DEMO and no_kafka and bool(state.instance) and not state.controller_running
 
 
 def stopped_at_ms(reader: Reader, seq: int) -> int | None:

@@ -214,6 +214,7 @@ class ControlLoop:
             self.metrics.rounds.count_round(evidence)
         if result.decided is not None:
             self.metrics.count_placed(result.decided)
+            self.metrics.rounds.count_approved(result.decided)
         self.metrics.show_state(self.state, self._watch)
         placement = self._settings.placement
         self.metrics.state.show_followers(self.state, self._watch, len(self.lagging), placement, read_ms)

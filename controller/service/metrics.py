@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from controller.control.sessions import OTHER_AUTHORITY
 from controller.control.step_decisions import StepEvidence
 from controller.control.watch import Watch
-from controller.domain.decision import EXECUTED, DecisionKind
+from controller.domain.decision import EXECUTED, PLACEMENT
 from controller.domain.entries import STRAY_AGENT, STRAY_COMMAND, STRAY_CONTROLLER, Entry, Kind
 from controller.domain.facts import SUSPECT
 from controller.domain.observed import ORDER_BUCKETS_S, OrderOutcome
@@ -61,7 +61,9 @@ class ControlMetrics:
         self.entries = Counter("ballast_journal_entries", "Journal entries committed", ["kind"], registry=r)
         self.seq = Gauge("ballast_journal_seq", "Newest journal entry", registry=r)
         self.brokers = Gauge("ballast_brokers_alive", "Brokers with a living session", registry=r)
-        self.bundles = Gauge("ballast_bundles", "Bundles by state", ["state"], registry=r)
+        self.bundles = Gauge(
+            "ballast_bundles", "Bundles in flight, by state; of others see the table ownership", ["state"], registry=r
+        )
         self.orders_open = Gauge("ballast_orders_open", "Orders to brokers without an outcome yet", registry=r)
         self.orders_ended = Counter("ballast_orders_ended", "Orders that ended", ["outcome"], registry=r)
         for outcome in OrderOutcome:
@@ -149,9 +151,7 @@ class ControlMetrics:
 
     def count_placed(self, decided: StepEvidence) -> None:
         """Count the bundles that the step itself has placed in a batch."""
-        placed = (
-            d for d in decided.decisions if d.kind is not DecisionKind.SPLIT and decided.outcomes[d.id] == EXECUTED
-        )
+        placed = (d for d in decided.decisions if d.strategy == PLACEMENT and decided.outcomes[d.id] == EXECUTED)
         for reason, count in Tally(decision.reason.value for decision in placed).items():
             self.placements.labels(reason).inc(count)
 

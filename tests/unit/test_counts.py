@@ -27,6 +27,12 @@ def test_one_of_something_is_not_several() -> None:
         "1 record of control topics not in the journal's offsets: 1 in t.events"
     ]
     assert plan_text(PLAN) == "1 move of round 17: waits for approval"
+    ends = {"until_ms": 60_000, "approve_above": 1}
+    assert plan_text({**PLAN, **ends}).endswith(": waits for approval, expires at about 1970-01-01 00:01:00 UTC")
+    assert plan_text({**PLAN, **ends, "phase": "declined", "who": "anna"}) == (
+        "that of round 17 was declined by anna; plans of more than 1 move (rounds.approve_above) are held back until "
+        "about 1970-01-01 00:01:00 UTC"
+    )
     assert find_problems({**QUIET, "plan": PLAN})[0].startswith("a plan of 1 move waits: ")
     assert (
         engine_text({"spark": "4.0", "master": "m", "executors": 1, "cores": 1}) == "Spark 4.0 at m, 1 executor, 1 core"

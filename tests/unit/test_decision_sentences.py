@@ -8,7 +8,6 @@ import pytest
 
 from controller.domain.observed import Adoption, AdoptionPhase
 from controller.operations.adoption_text import adoption_sentence
-from controller.operations.evidence_words import lost_text, result_text
 from controller.ui.views.words import sentences_of
 
 BUNDLE = "t/n/0x00000000_0x10000000"
@@ -81,23 +80,6 @@ def test_only_a_challenger_that_decided_is_said_to_have() -> None:
 )  # fmt: skip
 def test_who_is_in_charge_of_a_cluster_is_a_sentence(adoption: Adoption | None, said: str) -> None:
     assert adoption_sentence(adoption) == said
-
-
-@pytest.mark.parametrize(
-    ("row", "text"),
-    [
-        ({"target": "b", "lost_by": "405_would_not_improve"}, "405_would_not_improve (hard): would not improve the"),
-        (
-            {"target": "b", "source_after": 4_120, "target_after": 4_720},
-            "allowed, but another one brings more: the higher of the two would be at 47.2 %",
-        ),
-        ({"target": "b", "target_after": 4_720}, "allowed, but another one is better"),
-        ({"bundle": "x"}, ""),
-    ],
-)
-def test_a_candidate_that_lost_says_by_what(row: dict[str, Any], text: str) -> None:
-    assert lost_text(row).startswith(text)
-    assert result_text(row, chosen=True) == "chosen"
 
 
 def test_a_move_whose_plan_was_approved_is_told_as_made() -> None:

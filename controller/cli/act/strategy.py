@@ -16,6 +16,7 @@ from controller.domain.errors import BadRecord
 from controller.operations.reading import Reader
 from controller.policy.round import as_commanded
 from controller.policy.strategies import get, names
+from controller.policy.strategies.registry import ALIASES
 
 app = new_app()
 To = Annotated[
@@ -62,6 +63,11 @@ def _names(text: str | None) -> list[str] | str | None:
     return given
 
 
+def _with_aliases(name: str) -> str:
+    others = [alias for alias, meant in ALIASES.items() if meant == name]
+    return f"{name} (also {', '.join(others)})" if others else name
+
+
 def _print(conf: Any, profile: Any, sets: Any, as_json: bool) -> None:
     settings = settings_of(conf, profile, sets)
     state = Reader(settings).outline().state
@@ -72,6 +78,7 @@ def _print(conf: Any, profile: Any, sets: Any, as_json: bool) -> None:
         "challengers": [get(name).name for name in policy.challengers],
         "challengers_by": "configuration" if state.challengers is None else "command",
         "known": names(),
+        "aliases": ALIASES,
         "seq": state.seq,
     }
     if as_json:
@@ -82,6 +89,6 @@ def _print(conf: Any, profile: Any, sets: Any, as_json: bool) -> None:
         [
             ("strategy", f"{document['strategy']} (by {document['strategy_by']})"),
             ("challengers", f"{others} (by {document['challengers_by']})"),
-            ("known", ", ".join(names())),
+            ("known", ", ".join(map(_with_aliases, names()))),
         ]
     )

@@ -1,4 +1,4 @@
-"""`ballast explain ID`: prints why: the evidence behind a decision, a round, a broker or a bundle, or a reason code.
+"""`ballast explain ID`: prints why: the evidence behind a decision, a round, a broker, a bundle or a command; a reason.
 
 About a bundle it prints when rounds moved it, and when and why they left it where it is.
 """
@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from controller.cli.command_text import command_facts, print_commands
 from controller.cli.evidence_text import (
     evidence_lines,
     kind_text,
-    lost_text,
     print_as_target,
     print_evidence,
     print_round_candidates,
@@ -35,13 +35,15 @@ from controller.operations.explain import explain as explain_document
 from controller.operations.plans.plan_words import became_text, part_sentence, plan_text
 from controller.operations.reading import Reader
 from controller.operations.text import count_text
+from controller.operations.why.commanded import commanded_texts
 
 app = new_app()
 _NO_DEED = "nothing to carry out"
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="DECISION|ROUND|BROKER|BUNDLE|REASON", help="An id as other commands print it, or a reason code."
+        metavar="DECISION|ROUND|BROKER|BUNDLE|COMMAND|REASON",
+        help="An id as other commands print it, or a reason code.",
     ),
 ]
 Rounds = Annotated[int, typer.Option("--rounds", help="For a bundle: rounds searched for it as a candidate.", min=1)]
@@ -118,8 +120,12 @@ def _print_batch(document: Mapping[str, Any]) -> None:
     print_decisions(document["decisions"])
 
 
-def _print_journal(rows: Sequence[Mapping[str, Any]], decisions: Sequence[Mapping[str, Any]]) -> None:
-    words = {decision["decision_id"]: why_text(decision) for decision in decisions}
+def _print_journal(
+    rows: Sequence[Mapping[str, Any]],
+    decisions: Sequence[Mapping[str, Any]],
+    commands: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    words = {decision["decision_id"]: why_text(decision) for decision in decisions} | commanded_texts(commands)
     print_entries([Entry.from_row(row) for row in rows], "what the journal says", words)
 
 
@@ -168,6 +174,15 @@ def _print_broker(document: Mapping[str, Any]) -> None:
     print_as_target(document["as_target"])
     typer.echo("")
     print_decisions(document["decisions"], "nothing was decided about it")
+    typer.echo("")
+    print_commands(document["commands"], "commands about it")
+
+
+def _print_command(document: Mapping[str, Any]) -> None:
+    command = document["command"]
+    emit_facts(command_facts(command))
+    typer.echo("")
+    _print_journal(document["journal"], [], [command])
 
 
 def _print_bundle(document: Mapping[str, Any]) -> None:
@@ -181,7 +196,8 @@ def _print_bundle(document: Mapping[str, Any]) -> None:
     typer.echo("")
     _print_not_moved(document["candidate"], now["owner"])
     typer.echo("")
-    _print_journal(document["journal"], document["decisions"])
+    print_commands(document["commands"], "commands about it")
+    _print_journal(document["journal"], document["decisions"], document["commands"])
 
 
 def _print_not_moved(found: Mapping[str, Any], owner: str | None) -> None:
@@ -193,7 +209,7 @@ def _print_not_moved(found: Mapping[str, Any], owner: str | None) -> None:
         emit_table(
             ["at (UTC)", "round", "from", "best target", "source after >", "target after >", "result …"],
             [
-                (time_text(r["at_ms"]), r["round_id"], r["source"], r.get("target"), *scores_text(r), _stayed_text(r))
+                (time_text(r["at_ms"]), r["round_id"], r["source"], r.get("target"), *scores_text(r), r["result"])
                 for r in found["times"]
             ],
             title=f"considered and left in {len(found['times'])} of {rounds}",
@@ -206,12 +222,6 @@ def _print_not_moved(found: Mapping[str, Any], owner: str | None) -> None:
         emit_text(f"{none}: the last one knew nothing of its broker {owner}")
     else:
         emit_text(f"{none}: {_why_not_text(found['why_not'])}")
-
-
-def _stayed_text(row: Mapping[str, Any]) -> str:
-    """The rule that kept the bundle where it is; if none did, the move that was better."""
-    won = row["won"]
-    return f"{won['bundle']} to {won['target']} was better" if won and not row.get("lost_by") else lost_text(row)
 
 
 def _why_not_text(row: Mapping[str, Any]) -> str:
@@ -269,4 +279,5 @@ _PRINTERS = {
     "broker": _print_broker,
     "bundle": _print_bundle,
     "batch": _print_batch,
+    "command": _print_command,
 }

@@ -25,6 +25,7 @@ from controller.ledger.follower import Follower
 from controller.operations.plans.plan_words import entry_text
 from controller.operations.reading import Reader
 from controller.operations.text import count_text
+from controller.operations.why.commanded import COMMANDED
 from schemas.journal import JOURNAL
 
 app = new_app()
@@ -108,7 +109,8 @@ def _line(entry: Entry, as_json: bool) -> None:
 
 
 def print_entries(entries: Sequence[Entry], title: str = "", words: Mapping[str, str] | None = None) -> None:
-    """Print a table of entries, also for `explain`. `words`: the reasons of decisions, with their figures."""
+    """Print a table of entries, also for `explain`. `words`: the reasons of decisions, with their figures, and
+    of commands."""
     columns = ["seq >", "at (UTC)", "kind", "about", "what …", "reason", "cause"]
     emit_table(columns, [_cells(entry, words or {}) for entry in entries], title, empty="no entry matches")
 
@@ -120,8 +122,20 @@ def _cells(entry: Entry, words: Mapping[str, str] = MappingProxyType({})) -> tup
 
 
 def _why(entry: Entry, words: Mapping[str, str]) -> str:
+    if entry.kind in (Kind.COMMAND_ACCEPTED, Kind.COMMAND_REJECTED):
+        return _why_commanded(entry)
     known = words.get(entry.decision_id or "") if entry.reason else None
+    if entry.reason == COMMANDED:
+        known = words.get(entry.command_id or "")
     return known or reason_text(entry.reason)
+
+
+def _why_commanded(entry: Entry) -> str:
+    """What its sender gave as the reason; of a rejected command first why it was rejected."""
+    why = str(entry.data.get("why") or "")
+    if not entry.reason:
+        return why
+    return f"{entry.reason} (wanted: {why})" if why else entry.reason
 
 
 def _subject(entry: Entry) -> str:

@@ -25,9 +25,11 @@ from controller.domain.errors import BallastError, without_login
 from controller.domain.observed import Adoption
 from controller.domain.state import LIVE
 from controller.operations.adoption_text import adoption_text
-from controller.operations.liveness import OFFLINE, Heard, engine_text, last_word
+from controller.operations.capture.about import slice_end_ms
+from controller.operations.liveness import OFFLINE, SLICE, Heard, engine_text, last_word
 from controller.operations.overview import late_after_ms
 from controller.operations.overview import status as status_of
+from controller.operations.plans.plan_end import with_plan_end
 from controller.operations.reading import Reader
 from controller.operations.stopped import with_stop
 from controller.operations.text import count_text
@@ -45,14 +47,19 @@ def status(
     """Show the state of the cluster: controller, brokers, bundles, last round, load data, alarms."""
     settings = settings_of(conf, profile, sets)
     reader = Reader(settings, at_once=True)
-    heard, kafka_error = (None, OFFLINE) if offline else _ask_kafka(settings)
-    now_ms = wall_ms()
+    until_ms = slice_end_ms(reader.root.root)
+    heard, kafka_error = (None, OFFLINE) if offline or until_ms is not None else _ask_kafka(settings)
+    now_ms = wall_ms() if until_ms is None else min(wall_ms(), until_ms)
     document: dict[str, Any] = {
         "cluster": settings.cluster.name,
         "tables": without_login(reader.root.root),
         **with_stop(reader, _read(reader, settings, heard, kafka_error, now_ms), settings.profile, now_ms),
     }
-    document["page"] = None if offline else _find_page(settings, document["journal_id"], document["tables"])
+    running = document["controller"]["journal_says_running"]
+    document["plan"] = with_plan_end(reader, document["plan"], settings, running)
+    document["page"] = (
+        None if offline or until_ms is not None else _find_page(settings, document["journal_id"], document["tables"])
+    )
     if as_json:
         emit_json(document)
     else:
@@ -106,6 +113,9 @@ def _print(document: Mapping[str, Any]) -> None:
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     brokers, bundles = document["brokers"], document["bundles"]
     yield "cluster", f"{document['cluster']}  ({document['tables']})"
+    if document.get("slice_until_ms"):
+        end = time_text(document["slice_until_ms"])
+        yield "slice", f"captured, until {end} UTC: all below is as it was then, and nothing runs on these tables"
     yield "page", document.get("page")
     yield "controller", _controller_text(document["controller"])
     identity = f", id {document['journal_id']}" if document["journal_id"] else ""
@@ -140,9 +150,18 @@ def plan_text(plan: Mapping[str, Any]) -> str:
     """The plan that needs an approval, in one line."""
     by = f" by {plan['who']}" if plan["who"] else ""
     if plan["phase"] == PlanPhase.DECLINED.value:
-        return f"that of round {plan['round_id']} was declined{by}; others of its size are held back for a while"
+        return f"that of round {plan['round_id']} was declined{by}; {_held_back_text(plan)}"
     what = "waits for approval" if plan["phase"] == PlanPhase.WAITING.value else f"was approved{by}; these are to come"
-    return f"{count_text(len(plan['moves']), 'move')} of round {plan['round_id']}: {what}"
+    end = f", expires at about {time_text(plan['until_ms'])} UTC" if plan.get("until_ms") else ""
+    return f"{count_text(len(plan['moves']), 'move')} of round {plan['round_id']}: {what}{end}"
+
+
+def _held_back_text(plan: Mapping[str, Any]) -> str:
+    """What a declined plan holds back, and until when."""
+    above = plan.get("approve_above")
+    which = "of its size" if above is None else f"of more than {count_text(above, 'move')} (rounds.approve_above)"
+    until = f"until about {time_text(plan['until_ms'])} UTC" if plan.get("until_ms") else "for a while"
+    return f"plans {which} are held back {until}"
 
 
 def orders_text(orders: Mapping[str, Any], obstacle: str | None, mode: str) -> str:
@@ -157,6 +176,8 @@ def _controller_text(controller: Mapping[str, Any]) -> str:
     instance = controller["instance"]
     if not controller["journal_says_running"]:
         return _stopped_text(controller) if instance else "never started"
+    if controller["not_asked"] == SLICE:
+        return f"{instance} ran"
     if controller["alive"] is None:
         return f"{instance} started and did not say it stopped (not asked: {controller['not_asked']})"
     if controller["alive"]:

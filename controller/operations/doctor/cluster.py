@@ -23,9 +23,11 @@ from controller.operations.text import count_text, duration_text, few_text
 HOUR_MS = 3_600_000
 
 
-def check_controller(state: ClusterState) -> Iterator[Finding]:
-    """Whether somebody holds the journal and may act, by the journal alone."""
-    if not state.controller_running:
+def check_controller(state: ClusterState, over: str = "") -> Iterator[Finding]:
+    """Whether somebody holds the journal and may act, by the journal alone. `over`: why nobody is to be started."""
+    if not state.controller_running and over:
+        yield note("controller", over)
+    elif not state.controller_running:
         text = f"no controller runs; the last was {state.instance}" if state.instance else "no controller ever ran"
         yield severe("controller", text, "start one with `ballast run`", Page.CONTROLLER)
     else:

@@ -1,6 +1,7 @@
 """Makes all checks, the worst findings first. A check that fails is a finding itself, and stops no other one.
 
-A captured slice is a record of the past: its ages are as of its end.
+A captured slice is a record of the past: its ages are as of its end, and nothing is to be started for it, nor for a
+demo that is over.
 """
 
 from __future__ import annotations
@@ -30,14 +31,18 @@ from controller.operations.doctor.host import check_disks
 from controller.operations.doctor.tables import REPAIR, check_tables
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import NoTables, Reader
+from controller.operations.stopped import DEMO, OVER, is_over
 from controller.operations.text import time_text
+from controller.process.reachable import why_unreachable
 
+CONNECT_S = 2.0
 Check = Callable[[], Iterable[Finding]]
 
 
 def examine(settings: Settings, now_ms: int, offline: bool) -> list[Finding]:
     """The findings of all checks, severe ones first. `offline`: ask tables and disks only."""
     state: ClusterState | None = None
+    over = ""
     checks: list[tuple[str, Check]] = [("disk", lambda: check_disks(settings))]
     found: list[Finding] = []
     if (end_ms := slice_end_ms(settings.tables.root)) is not None:
@@ -48,26 +53,29 @@ def examine(settings: Settings, now_ms: int, offline: bool) -> list[Finding]:
         reader = Reader(settings)
         checks.append(("tables", lambda: check_tables(reader.root)))
         state = reader.state()
-        checks += _checks_of_tables(reader, state, settings, now_ms)
+        over = _SLICE_RUNS_NOTHING if end_ms is not None else _find_end(settings, state, offline)
+        checks += _checks_of_tables(reader, state, settings, now_ms, over)
     except NoTables as error:
         found.append(severe("tables", str(error), "if there were tables here, see the page", Page.NO_TABLES))
     except (BallastError, DeltaError, OSError) as error:
         found.append(_failed("tables", error))
-    checks.append(("kafka", (lambda: _NOT_ASKED) if offline else (lambda: _check_kafka(settings, state, now_ms))))
+    if not over:
+        checks.append(("kafka", (lambda: _NOT_ASKED) if offline else (lambda: _check_kafka(settings, state, now_ms))))
     for name, check in checks:
         found += _guarded(name, check)
     once = dict.fromkeys(found)  # a damaged table is found by whoever reads it
     return sorted(once, key=lambda finding: finding.severity.rank)
 
 
+_SLICE_RUNS_NOTHING = "no controller ran at the end of the slice, which needs none, nor a Kafka"
 _NOT_ASKED = [note("kafka", "not asked (--offline): topics, lag, silent agents and the job's Spark are not known")]
 
 
 def _checks_of_tables(
-    reader: Reader, state: ClusterState, settings: Settings, now_ms: int
+    reader: Reader, state: ClusterState, settings: Settings, now_ms: int, over: str
 ) -> Iterator[tuple[str, Check]]:
     view = EvidenceView(reader)
-    yield "controller", lambda: check_controller(state)
+    yield "controller", lambda: check_controller(state, over)
     yield "agents", lambda: check_brokers(state, view)
     yield "tables", lambda: check_snapshot(reader, state, settings)
     yield "clocks", lambda: check_clocks(reader, now_ms)
@@ -76,6 +84,14 @@ def _checks_of_tables(
     yield "versions", lambda: check_versions(reader, state)
     yield "pulsar", lambda: check_pulsar(state, settings)
     yield "quarantine", lambda: check_quarantine(reader, now_ms)
+
+
+def _find_end(settings: Settings, state: ClusterState, offline: bool) -> str:
+    """That these are the tables of a demo that is over; empty if they are not, or Kafka is not asked."""
+    if offline or settings.profile != DEMO:
+        return ""
+    gone = bool(why_unreachable(settings.kafka.bootstrap_servers.split(","), CONNECT_S))
+    return OVER if is_over(settings.profile, state, gone) else ""
 
 
 def _check_kafka(settings: Settings, state: ClusterState | None, now_ms: int) -> Iterable[Finding]:

@@ -1,7 +1,9 @@
 """The Prometheus metrics of rounds: how balanced the cluster is, what rounds decide and why, what their moves bring.
 
 Counted once a round, when it is journaled, with work that grows with brokers and decisions and never with bundles.
-Challengers' rounds move nothing and are not counted.
+Moves of a plan that waits for an operator are counted as refused when it begins to wait, and never again while later
+rounds stand behind it; once they are approved, they are counted like a round's. Challengers' rounds move nothing and
+are not counted.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ from collections.abc import Sequence
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from controller.control.context import Evidence
-from controller.domain.decision import EXECUTED, Decision, DecisionKind
+from controller.control.step_decisions import StepEvidence
+from controller.domain.decision import EXECUTED, PLACEMENT, PROPOSAL, Decision, DecisionKind, Reason
 from controller.operations.balance_score import balance_score_of
 from controller.policy.usage.judged import Judged
 from controller.process.metrics import BrokerGauge
 from controller.service.rounds.pulsar_metrics import PulsarMetrics
 
 MOVES = (DecisionKind.TRANSFER, DecisionKind.UNLOAD)
+OF_STEP_ITSELF = (PLACEMENT, PROPOSAL)  # in place of a strategy; all other decisions of a step are a plan's
 JUDGED_KEPT = 50  # ends of moves behind the mean reliefs
 INSIDE, OUTSIDE = "inside", "outside"
 
@@ -37,7 +41,10 @@ class RoundMetrics:
         self.moves = Counter("ballast_round_moves", "Moves that rounds have begun", ["reason"], registry=r)
         self.splits = Counter("ballast_round_splits", "Splits that rounds have begun", ["reason"], registry=r)
         self.refused = Counter(
-            "ballast_round_refused", "Moves and splits that were decided and not begun", ["outcome"], registry=r
+            "ballast_round_refused",
+            "Moves and splits that were decided and not begun; those of a plan that waits, once",
+            ["outcome"],
+            registry=r,
         )
         self.skips = Counter("ballast_round_skips", "Brokers that a round took nothing off", ["reason"], registry=r)
         self.judged = Counter(
@@ -67,9 +74,18 @@ class RoundMetrics:
         begun = [decision for decision in result.decisions if evidence.outcomes.get(decision.id) == EXECUTED]
         _count(self.moves, Tally(one.reason.value for one in begun if one.kind in MOVES))
         _count(self.splits, Tally(one.reason.value for one in begun if one.kind is DecisionKind.SPLIT))
-        _count(self.refused, Tally(found for found in evidence.outcomes.values() if found != EXECUTED))
+        counted_before = {EXECUTED, Reason.AWAITING_APPROVAL.value} if evidence.behind else {EXECUTED}
+        _count(self.refused, Tally(found for found in evidence.outcomes.values() if found not in counted_before))
         _count(self.skips, Tally(one.reason.value for one in result.decisions if _is_skip(one)))
         self.pulsar.count_round(begun, comparable)
+
+    def count_approved(self, decided: StepEvidence) -> None:
+        """Count the moves of a round that waited for an operator, when a batch carries them out or leaves them out."""
+        approved = [one for one in decided.decisions if one.strategy not in OF_STEP_ITSELF]
+        begun = [one for one in approved if decided.outcomes[one.id] == EXECUTED]
+        _count(self.moves, Tally(one.reason.value for one in begun))
+        _count(self.refused, Tally(found for one in approved if (found := decided.outcomes[one.id]) != EXECUTED))
+        self.pulsar.count_round(begun, ())
 
     def count_judged(self, judged: Sequence[Judged]) -> None:
         """Count ends of moves that can be judged now, or never. Reliefs are those of sources."""

@@ -7,9 +7,10 @@ from typing import Any
 
 from controller.config.policy_values import resource_weights, shed_settings
 from controller.domain.overrides import Override
-from controller.operations.evidence_words import result_text, score_text
+from controller.operations.evidence_words import score_text
 from controller.operations.explain import HISTORY, NothingNamed, broker_document
 from controller.operations.overview import broker_rows
+from controller.operations.why.commanded import commands_about, drains_of
 from controller.ui.cluster import DAY_MS, LiveCluster
 from controller.ui.loads import NewestLoads
 from controller.ui.views.now import worst_resource
@@ -40,11 +41,11 @@ def broker(cluster: LiveCluster, loads: NewestLoads, name: str, now_ms: int) -> 
         "bundles": held[:MOST_BUNDLES],
         "considered": decision_document(found["considered"]) if found["considered"] else None,
         "as_target": [
-            {**row, "result": result_text(row, row["chosen"]), "target_after": score_text(row.get("target_after"))}
-            for row in found["as_target"][:MOST_BUNDLES]
+            {**row, "target_after": score_text(row.get("target_after"))} for row in found["as_target"][:MOST_BUNDLES]
         ],
         "decisions": [decision_row(row) for row in found["decisions"]],
         "last_round": found["last_round"] and {n: found["last_round"][n] for n in ("round_id", "at_ms", "strategy")},
+        "commands": commands_about(reader, {name}, drains_of(reader, name)),
         "overrides": [wish.to_json() for wish in state.overrides.values() if _names(wish, name)],
     }
 

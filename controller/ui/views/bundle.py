@@ -9,11 +9,12 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.domain.reasons.words import describe_reason
-from controller.operations.evidence_words import lost_text, reason_text, scores_text
-from controller.operations.explain import LOOK_BACK, NothingNamed, bundle_document, bundle_now
+from controller.operations.evidence_words import reason_text, scores_text
+from controller.operations.explain import LOOK_BACK, NothingNamed, bundle_document, bundle_now, overrides_on
 from controller.operations.load_history import load_history
 from controller.operations.realised_moves import judge_moves, realised_text
 from controller.operations.text import count_text, percent_text
+from controller.operations.why.commanded import COMMANDED, commanded_texts
 from controller.ui.cluster import DAY_MS, LiveCluster
 from controller.ui.views.words import decision_row
 
@@ -26,7 +27,9 @@ def bundle(cluster: LiveCluster, name: str, now_ms: int) -> Row:
     now = bundle_now(state, name)
     if now is None:
         raise NothingNamed(f"no bundle is named {name}")
-    found = bundle_document(reader, view, now, LOOK_BACK, cluster.day_since_ms(now_ms))
+    overrides = overrides_on(state, name)
+    found = bundle_document(reader, view, now, LOOK_BACK, cluster.day_since_ms(now_ms), overrides)
+    said = commanded_texts(found["commands"])
     parsed = Bundle.parse(name)
     entries = [Entry.from_row(row) for row in found["journal"]]
     return {
@@ -35,8 +38,9 @@ def bundle(cluster: LiveCluster, name: str, now_ms: int) -> Row:
         "decisions": [decision_row(row) for row in found["decisions"]],
         "stayed": _stayed(found["candidate"], now),
         "owners": _owners(name, entries),
-        "entries": [_entry_row(entry) for entry in reversed(entries)],
-        "overrides": [wish.to_json() for wish in state.overrides.values() if wish.concerns(parsed)],
+        "commands": found["commands"],
+        "entries": [_entry_row(entry, said) for entry in reversed(entries)],
+        "overrides": [wish.to_json() for wish in overrides],
     }
 
 
@@ -69,17 +73,11 @@ def _stayed(found: Mapping[str, Any], now: Mapping[str, Any]) -> Row:
             **{name: row.get(name) for name in ("at_ms", "round_id", "decision_id", "source", "target")},
             "source_after": scores_text(row)[0],
             "target_after": scores_text(row)[1],
-            "result": _why_left(row),
+            "result": row["result"],
         }
         for row in found["times"]
     ]
     return {"rounds": found["rounds"], "since_ms": found["since_ms"], "times": times, "sentence": _none(found, now)}
-
-
-def _why_left(row: Mapping[str, Any]) -> str:
-    """The rule that kept the bundle where it is; if none did, the move that was better."""
-    won = row["won"]
-    return f"{won['bundle']} to {won['target']} was better" if won and not row.get("lost_by") else lost_text(row)
 
 
 def _none(found: Mapping[str, Any], now: Mapping[str, Any]) -> str:
@@ -119,7 +117,7 @@ def _owners(name: str, entries: list[Entry]) -> list[Row]:
     return found
 
 
-def _entry_row(entry: Entry) -> Row:
+def _entry_row(entry: Entry, said: Mapping[str, str]) -> Row:
     parties = [party.rpartition("#")[0] for party in (entry.by, entry.to) if party]
     return {
         "seq": entry.seq,
@@ -128,7 +126,7 @@ def _entry_row(entry: Entry) -> Row:
         "state": entry.state,
         "epoch": entry.epoch,
         "parties": parties,
-        "reason": reason_text(entry.reason),
+        "reason": (said.get(entry.command_id or "") if entry.reason == COMMANDED else "") or reason_text(entry.reason),
         "decision_id": entry.decision_id,
         "command_id": entry.command_id,
     }

@@ -54,7 +54,7 @@ def decision_document(decision: Mapping[str, Any]) -> Row:
                 "source_after": score_text(row.get("source_after")),
                 "target_after": score_text(row.get("target_after")),
                 "chosen": is_chosen(row, decision),
-                "result": result_text(row, is_chosen(row, decision)),
+                "result": result_text(row, decision),
             }
             for row in rows
         ],

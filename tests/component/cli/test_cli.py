@@ -22,7 +22,7 @@ import pytest
 
 from controller.brokers.reference.store.client import StoreClient
 from controller.cli.act.drain import NotEmpty, wait_until_empty
-from controller.cli.evidence_text import evidence_lines, kind_text, lost_text, reason_text
+from controller.cli.evidence_text import evidence_lines, kind_text, reason_text
 from controller.cli.look.brokers import _state_text
 from controller.cli.look.status import round_text
 from controller.cli.main import COMMANDS, main
@@ -34,6 +34,7 @@ from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.domain.reasons.words import describe_reason
 from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_words import result_text
 from controller.operations.liveness import OFFLINE, Heard
 from controller.operations.overview import broker_rows
 from controller.operations.overview import status as status_of
@@ -607,9 +608,7 @@ def test_explain_shows_who_was_weighed_up_and_the_rule_each_lost_by(ballast: Any
         assert f"the best {len(pairs)} pairs of {weighed['source']}" in out
         for pair in pairs:
             lines = [line for line in out.splitlines() if pair["bundle"] in line and pair["target"] in line]
-            chosen = (weighed["bundle"], weighed["target"]) == (pair["bundle"], pair["target"])
-            lost = "chosen" if chosen else lost_text(pair)
-            assert any(line.endswith(lost) for line in lines), (pair, lines)
+            assert any(line.endswith(result_text(pair, weighed)) for line in lines), (pair, lines)
     source = next(d for d in decisions if d["round_id"] == last["round_id"] and d["evidence"].get("pairs"))["source"]
     told = document("explain", source)
     assert told["considered"]["evidence"]["pairs"]
@@ -657,7 +656,7 @@ def test_explain_tells_why_a_bundle_stayed(document: Any, ballast: Any, run: Sho
     assert code == 0
     assert f"considered and left in {len(rounds)} of the last {len(in_charge)} rounds" in out
     shown = [line for line in out.splitlines() if f" {first['round_id']} " in line and first["source"] in line]
-    assert any((reason_text(pair["lost_by"]) or "was better") in line for line in shown)
+    assert any((reason_text(pair["lost_by"]) or "was preferred") in line for line in shown)
     assert len(document("explain", bundle, "--rounds", "1")["candidate"]["times"]) <= 1
 
 

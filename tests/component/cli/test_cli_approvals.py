@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from controller.cli.main import main
+from controller.domain.entries import Kind
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
 from tests.waiting_plans import Waiting, begin_waiting, play_approved
@@ -115,6 +116,27 @@ def test_what_is_behind_a_plan_and_what_was_declined(tmp_path_factory: pytest.Te
     assert held
     assert {row["plan"]["part"] for row in held} == {"behind"}
     assert f"held back by the plan of {story.round_id}" in tell(story, "explain", later.round_id)
+
+
+def test_status_says_until_when_a_plan_waits_and_until_when_a_declined_one_holds_others_back(
+    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    story = begin_waiting(tmp_path_factory.mktemp("kept") / "tables")
+
+    def plan() -> Any:
+        story.run.project()
+        with pytest.raises(SystemExit):
+            main(["status", "--offline", "--json", "--set", f"tables.root={story.run.root.root}",
+                  "--set", "rounds.approve_above=1", "--set", "rounds.approval_minutes=3"])  # fmt: skip
+        return json.loads(capsys.readouterr().out)["plan"]
+
+    began = next(e for e in story.run.entries if e.kind is Kind.PLAN)
+    waiting = plan()
+    assert (waiting["phase"], waiting["until_ms"], waiting["approve_above"]) == ("waiting", began.at_ms + 180_000, 1)
+    story.run.command("decline", round=story.round_id)
+    declined = [e for e in story.run.entries if e.kind is Kind.PLAN][-1]
+    kept = plan()
+    assert (kept["phase"], kept["until_ms"]) == ("declined", declined.at_ms + 180_000)
 
 
 @pytest.mark.parametrize("command", ["approve", "decline"])

@@ -135,6 +135,26 @@ def test_the_doctor_judges_a_slice_as_of_its_end(ballast: Ballast, ask: Ask, run
     assert of["loads"]["severity"] == "severe"
 
 
+def test_nothing_is_to_be_started_for_a_slice(
+    ballast: Ballast, ask: Ask, run: ShortRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "slice"
+    captured(ballast, folder, "--until", str(run.now_ms))
+    checks = [row["check"] for row in ask(folder, "doctor", code=None)["findings"]]
+    assert "kafka" not in checks
+    told = ask(folder, "status", code=None)
+    assert told["slice_until_ms"] == run.now_ms
+    assert told["last_round"]["age_ms"] < 60_000, "as of its end"
+    assert not [problem for problem in told["problems"] if "Kafka" in problem or "ballast run" in problem]
+    with pytest.raises(SystemExit):
+        main(["status", "--conf", str(folder / "ballast.yaml")])
+    assert f"slice        captured, until {time_text(run.now_ms)} UTC" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main(["mode", "live", "--conf", str(folder / "ballast.yaml")])
+    assert ended.value.code
+    assert "nothing was sent: these tables are a captured slice" in capsys.readouterr().err
+
+
 def test_hashed_names_leave_nothing_of_the_names_and_the_same_plans(
     ballast: Ballast, ask: Ask, run: ShortRun, tmp_path: Path
 ) -> None:

@@ -67,6 +67,33 @@ def test_a_finished_demo_says_so(stopped: Path, capsys: pytest.CaptureFixture[st
     assert "start one with `ballast run`" not in out
 
 
+def test_a_finished_demo_needs_neither_a_controller_nor_a_kafka(
+    stopped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = json.loads(call("doctor --profile demo --json", stopped, capsys)[1])["findings"]
+    (found,) = [row for row in told if row["check"] == "controller"]
+    assert (found["severity"], found["text"], found["remedy"]) == ("note", OVER, None)
+    assert not [row for row in told if row["check"] == "kafka"]
+    for profile, line in (("local", "doctor"), ("demo", "doctor --offline")):  # that it is over is not known
+        told = json.loads(call(f"{line} --profile {profile} --json", stopped, capsys)[1])["findings"]
+        assert "start one with `ballast run`" in [row["remedy"] for row in told]
+
+
+@pytest.mark.parametrize("line", ["mode live", "drain b1:8080", "unload t/n"])
+def test_a_command_to_a_finished_demo_says_that_it_is_over(
+    line: str, stopped: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(profile: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main([*line.split(), "--profile", profile, "--set", f"tables.root={stopped}",
+                  "--set", "kafka.bootstrap_servers=127.0.0.1:1"])  # fmt: skip
+        assert ended.value.code
+        return capsys.readouterr().err
+
+    assert refused("demo") == f"ballast: nothing was sent: {OVER}\n"
+    assert "no Kafka answers at 127.0.0.1:1" in refused("local")
+
+
 def test_brokers_of_a_stopped_controller_are_those_of_then(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = call("brokers", stopped, capsys)
     assert code == 0

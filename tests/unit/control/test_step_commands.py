@@ -53,6 +53,7 @@ def transfer(driver: StepDriver, target: str, at_ms: int = 60_000, **changes: ob
         ("unload_bundle", {"bundle": "t/n/0x0_0x1"}, "0xLLLLLLLL"),
         ("unload_bundle", {"bundle": "t/n/0x00000000_0x80000000"}, "no bundle"),
         ("unload_bundle", {"bundle": str(WHOLE), "to": "z:1"}, "alive: a:1, b:1"),
+        ("unload_bundle", {"bundle": str(WHOLE), "to": "a:1"}, f"a:1 owns {WHOLE} already"),
         ("unload_namespace", {"namespace": "t/none"}, "does not exist"),
         ("unload_topic", {"topic": "persistent://t/none/x"}, "does not exist"),
         ("split_bundle", {"bundle": str(WHOLE), "boundary": 0}, "strictly inside"),

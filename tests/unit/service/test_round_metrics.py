@@ -14,9 +14,11 @@ from controller.policy.usage.judged import FULL_END, Judged
 from controller.process import metrics as process_metrics
 from controller.process.metrics import BrokerGauge, exposition
 from controller.pulsar.reasons import SplitReason, UnloadReason
+from controller.service.metrics import ControlMetrics
 from controller.service.rounds import metrics as round_metrics
 from controller.service.rounds.metrics import RoundMetrics
 from controller.service.rounds.pulsar_metrics import SPLIT_REASONS, unload_reason
+from tests.unit.control.plan_driver import ROUND, bundles, decide, move, running
 
 
 def decision(number: int, kind: DecisionKind, reason: Reason, source: str = "a:1") -> Decision:
@@ -97,6 +99,29 @@ def test_challengers_change_nothing(registry: CollectorRegistry, rounds: RoundMe
     moved = decision(0, DecisionKind.TRANSFER, Reason.OVERLOADED)
     rounds.count_round(evidence((moved,), {"r-0": "challenger"}, scored(a=0.8), challenger=True))
     assert exposition(registry) == before
+
+
+def test_moves_of_a_plan_count_once_as_waiting_and_like_a_round_s_once_they_are_approved(
+    registry: CollectorRegistry,
+) -> None:
+    metrics, driver = ControlMetrics(registry), running()
+    waits = Reason.AWAITING_APPROVAL.value
+    for at_ms in (10_000_000, 10_060_000, 10_120_000):  # the plan waits, later rounds stand behind it
+        assert decide(driver, move(driver, 0), move(driver, 1), at_ms=at_ms) == [waits] * 2
+        metrics.rounds.count_round(driver.evidence[-1])
+    assert shown(registry, "ballast_round_refused_total") == {f'ballast_round_refused_total{{outcome="{waits}"}}': 2}
+    driver.command("unload_bundle", bundle=str(bundles(driver)[1]), to="c:1")
+    driver.command("approve", round=ROUND)
+    assert driver.decided is not None
+    metrics.count_placed(driver.decided)
+    metrics.rounds.count_approved(driver.decided)
+    assert shown(registry, "ballast_placements_total") == {}
+    assert shown(registry, "ballast_round_moves_total") == {'ballast_round_moves_total{reason="102_above_mean"}': 1}
+    assert shown(registry, "ballast_round_refused_total") == {
+        f'ballast_round_refused_total{{outcome="{waits}"}}': 2,
+        'ballast_round_refused_total{outcome="408_state_has_moved_on"}': 1,
+    }
+    assert registry.get_sample_value("pulsar_lb_unload_bundle_total", {"metric": "bundleUnloading"}) == 1
 
 
 def test_a_score_of_nothing_is_no_number(registry: CollectorRegistry, rounds: RoundMetrics) -> None:

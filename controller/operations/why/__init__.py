@@ -1,0 +1,1 @@
+"""Why things are as they are: `lost_words` of a candidate passed over, `commanded` of who sent what and why."""

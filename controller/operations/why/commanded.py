@@ -1,0 +1,106 @@
+"""Operators' commands as the journal has them: who sent each, why and when, what it was, and whether it was accepted.
+
+The journal is not read as a whole: of most entries only the columns that find a command, and whole those of a few.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from controller.domain.entries import Entry, Kind
+from controller.operations.reading import Reader
+from schemas.journal import JOURNAL
+
+COMMANDED = "commanded"  # the reason of what a command caused directly
+ACCEPTED, REJECTED = "accepted", "rejected"
+_OUTCOMES = {Kind.COMMAND_ACCEPTED: ACCEPTED, Kind.COMMAND_REJECTED: REJECTED}
+_OF_ANSWER = ("seq", "kind", "at_ms", "command_id", "reason", "data")
+MOST = 50  # entries that a command caused, or newest commands that are looked at
+BY_ID = 10  # commands that are found by what they caused: they may lie anywhere in the journal
+TAIL = 20_000  # newest entries, in which commands are searched for a name: a rejected one causes nothing
+Row = dict[str, Any]
+
+
+def command_row(answer: Mapping[str, Any]) -> Row:
+    """A command by the row of the entry that answers it. `reason`: why it was rejected."""
+    data = json.loads(answer["data"] or "{}")
+    told = {name: data.get(name) or None for name in ("kind", "who", "why")}
+    of_entry = {name: answer[name] for name in ("command_id", "seq", "at_ms")}
+    outcome = {"outcome": _OUTCOMES[Kind(answer["kind"])], "reason": answer["reason"]}
+    return {**of_entry, **told, "args": data.get("args") or {}, **outcome}
+
+
+def commands_about(reader: Reader, names: Collection[str], ids: Collection[str]) -> list[Row]:
+    """The newest commands with these ids, and of the journal's last ones those that name any of these; newest first."""
+    tail = (reader.newest("journal", "seq") or 0) - TAIL
+    newest = [seq for kind in _OUTCOMES for seq in _answers(reader, kind, tail)["seq"].to_pylist()]
+    last = _commands_at(reader, sorted(newest)[-MOST:])
+    found = [row for row in last if row["command_id"] in ids or any(arg in names for arg in _texts(row["args"]))]
+    missing = set(ids) - {row["command_id"] for row in found}
+    if missing:
+        answers = _answers(reader, Kind.COMMAND_ACCEPTED)
+        wanted = pa.array(missing, pa.string())
+        known = answers.filter(pc.is_in(answers["command_id"].cast(pa.string()), value_set=wanted))
+        found += _commands_at(reader, sorted(known["seq"].to_pylist())[-BY_ID:])
+    return sorted(found, key=lambda row: -int(row["seq"]))
+
+
+def find_command(reader: Reader, command_id: str) -> tuple[Row, list[Entry]] | None:
+    """A command, and the first entries that it caused, oldest first; None if no command has this id."""
+    named = reader.rows("journal", "seq", columns=["seq"], equal={"command_id": command_id})["seq"].to_pylist()
+    rows = _rows_at(reader, sorted(named)[:MOST], JOURNAL.names)
+    answer = next((row for row in rows if row["kind"] in _OUTCOMES), None)
+    if answer is None:
+        return None
+    return command_row(answer), [Entry.from_row(row) for row in rows if row is not answer]
+
+
+def ids_of(rows: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The commands that these rows of the journal name."""
+    return {row["command_id"] for row in rows if row["command_id"] is not None}
+
+
+def drains_of(reader: Reader, broker: str) -> set[str]:
+    """The newest commands that drained the broker, or ended that."""
+    only = {"kind": Kind.DRAIN.value, "broker": broker}
+    rows = reader.rows("journal", "seq", columns=["seq", "command_id"], equal=only).sort_by("seq")
+    return ids_of(rows.slice(max(0, rows.num_rows - BY_ID)).to_pylist())
+
+
+def commanded_texts(commands: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Command id -> `commanded by anna: the disk is full`, for entries with the reason `commanded`."""
+    return {
+        command["command_id"]: f"{COMMANDED} by {command['who'] or 'somebody'}{_because(command['why'])}"
+        for command in commands
+    }
+
+
+def _because(why: str | None) -> str:
+    return f": {why}" if why else ""
+
+
+def _answers(reader: Reader, kind: Kind, above: int = -1) -> pa.Table:
+    return reader.rows("journal", "seq", max(above, -1), columns=["seq", "command_id"], equal={"kind": kind.value})
+
+
+def _commands_at(reader: Reader, seqs: Sequence[int]) -> list[Row]:
+    return [command_row(row) for row in _rows_at(reader, seqs, _OF_ANSWER)]
+
+
+def _rows_at(reader: Reader, seqs: Sequence[int], columns: Sequence[str]) -> list[Row]:
+    """These entries, the oldest first. `seqs`: in order."""
+    if not seqs:
+        return []
+    rows: list[Row] = (
+        reader.rows("journal", "seq", seqs[0] - 1, seqs[-1], columns, among=seqs).sort_by("seq").to_pylist()
+    )
+    return rows
+
+
+def _texts(args: Mapping[str, Any]) -> list[str]:
+    return [value for value in args.values() if isinstance(value, str)]
