@@ -6,6 +6,7 @@ import { bar, Lines } from "../charts.js";
 import { facts, h, plainTable, reason, region, right, section, since, to } from "../dom.js";
 import { count, percent, rate, resource } from "../format.js";
 import { Table } from "../table.js";
+import { commandSection } from "./commands.js";
 import { candidates, decisionList } from "./decisions.js";
 import { overrideSection } from "./now.js";
 
@@ -24,6 +25,7 @@ function mount(root, context) {
   const why = h("div");
   const decisions = h("div");
   const wishes = h("div");
+  const commands = h("div");
   const heading = h("h2", null, "Bundles");
   const bundles = new Table({
     label: "Bundles of this broker",
@@ -60,6 +62,7 @@ function mount(root, context) {
     head,
     section("Load", chart.element, now),
     wishes,
+    commands,
     why,
     h("section", { "aria-label": "Bundles" }, heading, bundles.element),
     decisions,
@@ -79,6 +82,7 @@ function mount(root, context) {
       region(now, [data.broker.utilisations, data.limit], () => usage(data));
       region(why, [data.considered, data.as_target], () => considered(data));
       region(wishes, data.overrides, (found) => overrideSection(found, context));
+      region(commands, data.commands, commandSection);
       const shown = data.bundles.length;
       heading.textContent = `Bundles: ${data.held > shown ? `the busiest ${shown} of ` : ""}${data.held}`;
       bundles.update(data.bundles);

@@ -6,6 +6,7 @@ import { Lines } from "../charts.js";
 import { facts, h, plainTable, region, right, section, since, to } from "../dom.js";
 import { percent, rate, time } from "../format.js";
 import { Table } from "../table.js";
+import { commandSection } from "./commands.js";
 import { decisionList } from "./decisions.js";
 import { overrideSection } from "./now.js";
 
@@ -27,6 +28,7 @@ function mount(root, context) {
   const stayed = h("div");
   const realised = h("div");
   const wishes = h("div");
+  const commands = h("div");
   const journal = new Table({
     label: "Journal of this bundle",
     key: (row) => row.seq,
@@ -43,6 +45,7 @@ function mount(root, context) {
     section("Owners", owners),
     section("Traffic", chart.element),
     wishes,
+    commands,
     decisions,
     stayed,
     realised,
@@ -71,6 +74,7 @@ function mount(root, context) {
       );
       region(stayed, data.stayed, stayedSection);
       region(wishes, data.overrides, (found) => overrideSection(found, context));
+      region(commands, data.commands, commandSection);
       journal.update(data.entries);
     },
   };

@@ -267,7 +267,7 @@ function planSection(plan, context) {
   return section(
     { waiting: "A plan waits for approval", approved: "An approved plan", declined: "A declined plan" }[plan.phase],
     h("p", null, "Round ", to("round", plan.round_id), ` of ${time(plan.at_ms)} UTC: `,
-      plan.phase === "declined" ? "others of its size are held back for a while"
+      plan.phase === "declined" ? "plans that need approval are held back for a while"
         : `${count(plan.moves.length, "move")} ${plan.phase === "waiting" ? "would be made" : "still to be made"}`,
       plan.who ? h("small", null, ` ${plan.phase} by ${plan.who}`, plan.why ? h("q", null, plan.why) : "") : ""),
     moves.length ? h("ul.list", null, moves) : "",
