@@ -82,6 +82,10 @@ class Witness:
     def begins_to_serve(self, one: SimBroker, bundles: Collection[Bundle]) -> None:
         """A broker has begun to serve these."""
         self._someone_serves = self._world.alarmed = True
+        serving = one.runtime.serving()
+        twice = [(new, old) for new in bundles for old in serving if new != old and new.overlaps(old)]
+        if twice:
+            self.note(f"{one.broker} begins to serve {twice[0][0]} while it serves {twice[0][1]}")
         self.agents.serve(one, bundles)
 
     def is_fenced(self, one: SimBroker, bundle: Bundle, epoch: int) -> None:
