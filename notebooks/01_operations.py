@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
 from plots import lines
 from views import register, utilisation
@@ -68,12 +67,9 @@ SINCE_MS = NEWEST_MS - LOOK_BACK_MS
 
 # COMMAND ----------
 
-of_broker = Window.partitionBy("broker", "as_of_ms").orderBy(F.desc("batch_id"))
 broker_history = (
     spark.table("broker_load")
     .where(F.col("as_of_ms") > SINCE_MS)
-    .withColumn("rank", F.row_number().over(of_broker))
-    .where("rank = 1")
     .groupBy(F.timestamp_millis(F.floor(F.col("as_of_ms") / STEP_MS) * STEP_MS).alias("at_time"), "broker")
     .agg(
         F.round(100 * F.max(utilisation()), 1).alias("utilisation_pct"),
