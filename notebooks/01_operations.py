@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from pyspark.sql import functions as F
-from pyspark.sql.window import Window
 
 from plots import lines
 from views import register, utilisation
@@ -27,9 +26,11 @@ ROOT = register(
     "quarantine",
 )  # fmt: skip
 LOOK_BACK_MS = int(float(dbutils.widgets.get("hours")) * 3_600_000)
-STEP_MS = max(10_000, LOOK_BACK_MS // 240)  # more moments than that no plot shows
 NEWEST_MS = spark.table("broker_load").agg(F.max("as_of_ms")).first()[0] or 0
 SINCE_MS = NEWEST_MS - LOOK_BACK_MS
+FIRST_MS = spark.table("broker_load").where(F.col("as_of_ms") > SINCE_MS).agg(F.min("as_of_ms")).first()[0] or 0
+# More moments than 240 no plot shows. Steps end at NEWEST_MS, and each has the time of its end, as panes have.
+STEP_MS = max(1_000, (NEWEST_MS - FIRST_MS) // 240 // 1_000 * 1_000)
 
 # COMMAND ----------
 
@@ -68,13 +69,10 @@ SINCE_MS = NEWEST_MS - LOOK_BACK_MS
 
 # COMMAND ----------
 
-of_broker = Window.partitionBy("broker", "as_of_ms").orderBy(F.desc("batch_id"))
 broker_history = (
     spark.table("broker_load")
     .where(F.col("as_of_ms") > SINCE_MS)
-    .withColumn("rank", F.row_number().over(of_broker))
-    .where("rank = 1")
-    .groupBy(F.timestamp_millis(F.floor(F.col("as_of_ms") / STEP_MS) * STEP_MS).alias("at_time"), "broker")
+    .groupBy(F.timestamp_millis(NEWEST_MS - F.floor((NEWEST_MS - F.col("as_of_ms")) / STEP_MS) * STEP_MS).alias("at_time"), "broker")
     .agg(
         F.round(100 * F.max(utilisation()), 1).alias("utilisation_pct"),
         F.round(100 * F.max("cpu_utilisation"), 1).alias("cpu_pct"),
@@ -104,13 +102,19 @@ namespace_history = spark.sql(
       FROM per_bundle
       GROUP BY pane_end_ms, namespace
     )
-    SELECT timestamp_millis(CAST(floor(pane_end_ms / :step_ms) * :step_ms AS BIGINT)) AS at_time, namespace,
+    SELECT timestamp_millis(CAST(:newest_ms - floor((:newest_ms - pane_end_ms) / :step_ms) * :step_ms AS BIGINT))
+             AS at_time, namespace,
            round(avg(messages)) AS messages_per_s, round(avg(bytes)) AS bytes_per_s, max(bundles) AS bundles_reported
     FROM per_pane
     GROUP BY 1, 2
     ORDER BY 1, 2
     """,
-    args={"since_ms": SINCE_MS, "step_ms": STEP_MS, "namespace": dbutils.widgets.get("namespace")},
+    args={
+        "since_ms": SINCE_MS,
+        "newest_ms": NEWEST_MS,
+        "step_ms": STEP_MS,
+        "namespace": dbutils.widgets.get("namespace"),
+    },
 )
 display(namespace_history)
 lines(namespace_history, "at_time", "messages_per_s", "namespace", "Messages of each namespace")

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from controller.backtest.point.grid import configured_value, points_to_run
 from controller.backtest.point.result import to_columns
-from controller.backtest.recording.input import read_input
+from controller.backtest.recording.input import PANES_STEP_MS, read_input
 from controller.backtest.recording.prepared import Replay, prepare
 from controller.backtest.report.configuration import check_values
 from controller.backtest.report.report import CONF, PARETO, REPORT, TIMELINE, write_report
@@ -31,6 +31,7 @@ from controller.config.policy_values import policy_settings
 from controller.loads.recorded import Overrides
 from jobs.backtest_tasks import run_tasks
 from plots import picture
+from views import recorded_interval_ms
 
 dbutils.widgets.text("tables", "run/tables", "Folder of the Delta tables")
 dbutils.widgets.text("out", "run/backtest", "Folder for results; what is finished there is not run again")
@@ -49,11 +50,13 @@ base = policy_settings(settings)
 
 # MAGIC %md
 # MAGIC ## What was recorded
-# MAGIC Panes of ten seconds are the steps of the replay. The round interval is that of the configuration.
+# MAGIC Panes of ten seconds are the steps of the replay, or shorter ones where rounds came more often. The round interval
+# MAGIC is the usual one of the recorded rounds; without any, that of the configuration.
 
 # COMMAND ----------
 
-found = read_input(TABLES, None, Overrides(), OUT / QUARANTINE)
+interval_ms = recorded_interval_ms(spark, TABLES) or round(settings.rounds.round_interval_s * 1000)
+found = read_input(TABLES, interval_ms if interval_ms < PANES_STEP_MS else None, Overrides(), OUT / QUARANTINE)
 recording = found.recording
 facts = {
     "reports": TABLES,
@@ -63,7 +66,7 @@ facts = {
     "last_ms": int(recording.at_ms[-1]),
     "brokers": len(recording.brokers),
     "bundles": len(recording.bundles),
-    "round_interval_ms": round(settings.rounds.round_interval_s * 1000),
+    "round_interval_ms": interval_ms,
 }
 recorded = spark.createDataFrame([(name, str(value)) for name, value in facts.items()], "what string, value string")
 display(recorded)
@@ -94,6 +97,8 @@ store.write_tables(runs, facts)
 recommendation = write_report(OUT, runs, base, facts)
 view = View(runs, base)
 print(f"{len(points)} points, {points_run} of them now; the interactive report is {OUT / REPORT}")
+if recommendation.point is None:
+    print(f"recommended: nothing, {recommendation.confidence}. What follows compares points, and is no advice.")
 
 # COMMAND ----------
 
@@ -133,11 +138,12 @@ scoreboard.createOrReplaceTempView("scoreboard")
 # MAGIC %md
 # MAGIC ## Imbalance against churn
 # MAGIC The Pareto front consists of the points that no other point beats in both: along it, more balance costs more
-# MAGIC moves.
+# MAGIC moves. Points that came to the same are all listed.
 
 # COMMAND ----------
 
-front = spark.createDataFrame(columns.take(pa.array(view.front, pa.int64()))).orderBy("max_best_mean")
+on_front = [at for place in view.front for at in view.points_beside(place)]
+front = spark.createDataFrame(columns.take(pa.array(on_front, pa.int64()))).orderBy("max_best_mean", "strategy", "knobs")
 display(front.select("strategy", "knobs", "max_best_mean", "moves_of_a_bundle_a_day"))
 picture(OUT / PARETO, "All points; the front is the line")
 
@@ -181,18 +187,19 @@ picture(OUT / TIMELINE, "The chosen point of each strategy")
 # MAGIC %md
 # MAGIC ## Recommendation
 # MAGIC The point with the fewest moves among those within a few percent of the best balance and with no more
-# MAGIC overload. A recording of less than an hour recommends nothing: the settings stay as configured.
-# MAGIC `recommendation.yaml` in the folder contains it as configuration.
+# MAGIC overload. A recording of less than an hour recommends nothing: `recommended` is empty, the settings stay as
+# MAGIC configured. `recommendation.yaml` in the folder contains what to run with as configuration.
 
 # COMMAND ----------
 
+print(recommendation.verdict.text)
+advised = {"strategy": recommendation.strategy, **recommendation.settings}
+now = {"strategy": base.strategy} | {name: str(configured_value(base, name)) for name in recommendation.settings}
 recommended = spark.createDataFrame(
-    [("strategy", base.strategy, recommendation.strategy)]
-    + [(name, str(configured_value(base, name)), str(value)) for name, value in recommendation.settings.items()],
+    [(name, now[name], None if recommendation.point is None else str(value)) for name, value in advised.items()],
     "setting string, configured string, recommended string",
 )
 display(recommended)
-print(recommendation.verdict.text)
 for sentence in (str(recommendation.confidence), *recommendation.reasons, *recommendation.advice):
     print(f"- {sentence}")
 print((OUT / CONF).read_text())

@@ -1,7 +1,7 @@
 """What the notebooks share of reading: the tables as views under their names, and older versions of a table.
 
 Of rounds, decisions and scores a view has only what counts: rows whose attempt the journal names, of the strategy in
-charge. A move that waited for an approval says in the view what became of it, instead of that it waits. Paths are made
+charge. Of averages of load it has one row for each moment, those with all reports. A move that waited for an approval says in the view what became of it, instead of that it waits. Paths are made
 absolute, because Delta's SQL accepts no relative one.
 """
 
@@ -14,8 +14,10 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.window import Window
 
 EVIDENCE = ("rounds", "decisions", "broker_scores")
+LOADS = {"broker_load": ("as_of_ms", "broker"), "bundle_load": ("as_of_ms", "bundle", "broker")}
 RESOURCES = ("cpu", "memory", "direct_memory", "bandwidth_in", "bandwidth_out", "disk_io")
 
 
@@ -31,6 +33,8 @@ def register(spark: Any, folder: str, *names: str) -> str:
         rows = read(spark, root, name)
         if name in EVIDENCE:
             rows = _counted(spark, root, name, rows)
+        if name in LOADS:
+            rows = _with_all_reports(rows, LOADS[name])
         rows.createOrReplaceTempView(name)
     return root
 
@@ -47,6 +51,14 @@ def _counted(spark: Any, root: str, name: str, rows: DataFrame) -> DataFrame:
         return rows.join(in_charge.join(named, "attempt_id", "left_semi"), "attempt_id", "left_semi")
     counted = rows.where("NOT challenger").join(named, "attempt_id", "left_semi")
     return _as_they_ended(counted) if name == "decisions" else counted
+
+
+def _with_all_reports(rows: DataFrame, moment: Sequence[str]) -> DataFrame:
+    """One row for each moment. A late report adds another row, which has more reports; of a broker that was started
+    again the newest process counts."""
+    newest = [F.desc(name) for name in ("incarnation", "reports", "batch_id") if name in rows.columns]
+    ranked = Window.partitionBy(*moment).orderBy(*newest, "writer")
+    return rows.withColumn("written_rank", F.row_number().over(ranked)).where("written_rank = 1").drop("written_rank")
 
 
 def _as_they_ended(decisions: DataFrame) -> DataFrame:
@@ -69,6 +81,18 @@ def _as_they_ended(decisions: DataFrame) -> DataFrame:
         .withColumn("outcome", F.coalesce("later_outcome", "outcome"))
         .drop("later_id", "later_executed", "later_outcome")
     )
+
+
+def recorded_interval_ms(spark: Any, folder: str) -> int | None:
+    """The usual time between two rounds of the strategy in charge, in ms; None where fewer than two were recorded."""
+    root = absolute(folder)
+    try:
+        moments = _counted(spark, root, "rounds", read(spark, root, "rounds")).select("at_ms").distinct()
+        apart = F.col("at_ms") - F.lag("at_ms").over(Window.orderBy("at_ms"))
+        usual = moments.select(apart.alias("apart")).agg(F.percentile("apart", F.lit(0.5))).first()[0]
+    except PySparkException:  # a copy of the panes alone
+        return None
+    return round(usual) if usual else None
 
 
 def version_up_to(spark: Any, root: str, name: str, column: str, most: int) -> int | None:

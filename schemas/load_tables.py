@@ -1,7 +1,8 @@
 """Tables of the loads query: mergeable partial panes, rolling averages, quarantine.
 
-A pane row is partial: a pane is the merge of all its rows (sums add, maxima take the largest). Columns follow the
-order of `controller.domain.load`.
+A pane row is partial: a pane is the merge of all its rows (sums add, maxima take the largest). A row of averages is
+whole, but not final: each batch with a further report of its window appends a newer one. Columns follow the order of
+`controller.domain.load`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ _NAMESPACE = Field("namespace", STRING, "", "tenant/namespace; empty for the tai
 _PANE_END = Field("pane_end_ms", LONG, "ms since epoch", "end of the pane, exclusive, on the axis of event time")
 _AS_OF = Field("as_of_ms", LONG, "ms since epoch", "pane end the averages are taken at")
 _REPORTS = Field("reports", LONG, "count", "reports that went in")
+_LATE = "a late report adds a row, and the one with the most reports counts"
 _MARKER = (
     Field("writer", STRING, "", "application id of the writing query"),
     Field("batch_id", LONG, "", "micro-batch that wrote the row"),
@@ -105,7 +107,7 @@ BUNDLE_PANES = Record(
 
 BROKER_LOAD = Record(
     "broker_load",
-    "rolling averages of a broker as of a pane end",
+    f"rolling averages of a broker as of a pane end; {_LATE}",
     (
         _AS_OF,
         _BROKER,
@@ -120,7 +122,7 @@ BROKER_LOAD = Record(
         *_MARKER,
     ),
     TableOptions(
-        key=("as_of_ms", "broker", "incarnation"),
+        key=("as_of_ms", "broker", "incarnation", "writer", "batch_id"),
         statistics=("as_of_ms",),
         expires_by="as_of_ms",
         kept_as="loads_days",
@@ -129,7 +131,7 @@ BROKER_LOAD = Record(
 
 BUNDLE_LOAD = Record(
     "bundle_load",
-    "rolling averages of a bundle as of a pane end",
+    f"rolling averages of a bundle as of a pane end; {_LATE}",
     (
         _AS_OF,
         _BUNDLE,
@@ -142,7 +144,10 @@ BUNDLE_LOAD = Record(
         *_MARKER,
     ),
     TableOptions(
-        key=("as_of_ms", "bundle", "broker"), statistics=("as_of_ms",), expires_by="as_of_ms", kept_as="loads_days"
+        key=("as_of_ms", "bundle", "broker", "writer", "batch_id"),
+        statistics=("as_of_ms",),
+        expires_by="as_of_ms",
+        kept_as="loads_days",
     ),
 )
 

@@ -7,6 +7,7 @@ MOST_ROWS rows together, spread evenly: all of them in a small cluster, one ever
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ MOST_ROWS = 3_000_000
 MOST_PANES = 288
 FEWEST_PANES = 12
 PANE_MS = 10_000
-_COLUMNS = ("as_of_ms", "broker", "msg_rate_in", "msg_rate_out", "throughput_in", "throughput_out")
+_COLUMNS = ("as_of_ms", "broker", "reports", "msg_rate_in", "msg_rate_out", "throughput_in", "throughput_out")
 
 
 def load_history(reader: Reader, bundle: str, span_ms: int) -> dict[str, list[Any]]:
@@ -38,7 +39,7 @@ def load_history(reader: Reader, bundle: str, span_ms: int) -> dict[str, list[An
         for end_ms in range(newest, above, -step_ms):
             pane = (end_ms - PANE_MS, end_ms)
             tables.append(reader.rows("bundle_load", "as_of_ms", *pane, _COLUMNS, {"bundle": bundle}))
-    rows = pa.concat_tables(tables).sort_by([("as_of_ms", "ascending"), ("broker", "ascending")])
+    rows = _with_all_reports(pa.concat_tables(tables))
     step = -(-rows.num_rows // MOST_PANES) or 1
     rows = rows.take(pa.array(range((rows.num_rows - 1) % step, rows.num_rows, step), pa.int64()))
     return {
@@ -47,6 +48,13 @@ def load_history(reader: Reader, bundle: str, span_ms: int) -> dict[str, list[An
         "msg_rate": pc.add(rows["msg_rate_in"], rows["msg_rate_out"]).to_pylist(),
         "throughput": pc.add(rows["throughput_in"], rows["throughput_out"]).to_pylist(),
     }
+
+
+def _with_all_reports(rows: pa.Table) -> pa.Table:
+    """One row for each moment and broker, in order: a late report adds another row, which has more reports."""
+    rows = rows.sort_by([("as_of_ms", "ascending"), ("broker", "ascending"), ("reports", "ascending")])
+    last = dict(zip(zip(*(rows[name].to_pylist() for name in ("as_of_ms", "broker")), strict=True), count(), strict=False))
+    return rows.take(pa.array(last.values(), pa.int64()))
 
 
 def _step_ms(reader: Reader, above: int, newest: int) -> int:

@@ -185,12 +185,14 @@ class Reader:
         return found
 
     def newest_by(self, name: str, column: str, key: Sequence[str], within: int) -> list[dict[str, object]]:
-        """The row with the largest `column` for each key, among rows at most `within` below the largest of all."""
+        """The row with the largest `column` for each key, among rows at most `within` below the largest of all. Of
+        several the row of the newest batch: a late report adds one."""
         newest = self.newest(name, column)
         if newest is None:
             return []
         found: dict[tuple[object, ...], dict[str, object]] = {}
-        for row in self.rows(name, column, above=newest - within).sort_by(column).to_pylist():
+        by_age = [(column, "ascending"), ("batch_id", "ascending")]
+        for row in self.rows(name, column, above=newest - within).sort_by(by_age).to_pylist():
             found[tuple(row[k] for k in key)] = row
         return list(found.values())
 

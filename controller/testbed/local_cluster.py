@@ -32,6 +32,7 @@ from controller.process.interrupts import check_interrupt, delay_interrupts
 from controller.process.paths import python_path
 from controller.testbed.kafka import EmbeddedKafka, free_ports
 from controller.testbed.kafka_cluster.cluster import KafkaCluster
+from controller.testbed.written_settings import with_overrides
 
 BALLAST = (sys.executable, "-m", "controller.cli.main")
 # The job shares this machine with the brokers, which serve clients and have priority.
@@ -316,6 +317,8 @@ class LocalCluster:
         self._write(document)
 
     def _write(self, document: Mapping[str, object]) -> None:
+        """Write the file with the overrides in it, so that whoever reads it later has the settings of the job."""
+        document = with_overrides(document, self.overrides)
         self.config_file.write_text(yaml.safe_dump(dict(document), sort_keys=False))
 
     def _login(self, role: Role) -> Mapping[str, str]:

@@ -32,8 +32,9 @@ class BundleLoads(NamedTuple):
 class Loads:
     """The loads of one version of the table. Bundles that only the tail has are missing. Thread-safe.
 
-    A bundle's load is that of the newest pane that has it, from whichever broker reported it. Nearly all are in the
-    newest pane of all, so those before it are read when somebody asks for a bundle that it lacks.
+    A bundle's load is that of the newest pane that has it, from whichever broker reported it last. Nearly all are in the
+    newest pane of all, so those before it are read when somebody asks for a bundle that it lacks. A late report adds a
+    row, whose batch is newer.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -57,12 +58,14 @@ class Loads:
     def _add_older(self) -> None:
         assert self._newest_ms is not None
         left = self._read(self._newest_ms - LOOK_BACK_MS, self._newest_ms - 1)
-        self._rows = pa.concat_tables([self._rows, _without(left, self._rows).sort_by([("as_of_ms", "descending")])])
+        self._rows = pa.concat_tables([self._rows, _without(left, self._rows)])
         self._whole = True
 
     def _read(self, above_ms: int, up_to_ms: int) -> pa.Table:
-        columns = ["bundle", "as_of_ms", *_RATES]
-        return self._reader.rows("bundle_load", "as_of_ms", above_ms, up_to_ms, columns)
+        """The newest rows first."""
+        columns = ["bundle", "as_of_ms", "batch_id", *_RATES]
+        rows = self._reader.rows("bundle_load", "as_of_ms", above_ms, up_to_ms, columns)
+        return rows.sort_by([("as_of_ms", "descending"), ("batch_id", "descending")])
 
 
 class NewestLoads:

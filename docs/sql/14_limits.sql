@@ -4,7 +4,7 @@
 -- `headroom_pct` is what was left 95 % of the time. Without the weights that rounds give resources.
 
 WITH newest AS (
-  SELECT *, row_number() OVER (PARTITION BY broker ORDER BY as_of_ms DESC, incarnation DESC, batch_id DESC) AS age_rank
+  SELECT *, row_number() OVER (PARTITION BY broker ORDER BY as_of_ms DESC) AS age_rank
   FROM broker_load
 ),
 kept AS (

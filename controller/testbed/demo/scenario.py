@@ -226,7 +226,7 @@ class Scenario:
         entries = self.cluster.entries  # those that were just checked
         figures.transfers = len(transfers_of(entries))
         figures.splits = len(splits_of(entries))
-        figures.rounds = len(rounds_of(self.highlights.entries))
+        figures.rounds = len(rounds_of(entries))  # as `ballast rounds` counts them
         figures.first_transfer_s = next(
             (round((e.at_ms - self._typed_ms) / 1000, 1) for e in transfers_of(entries)), None
         )

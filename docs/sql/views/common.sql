@@ -30,6 +30,24 @@ JOIN plans p ON p.round_id = d.round_id AND p.became = 'approved';
 CREATE OR REPLACE TEMPORARY VIEW broker_scores AS
 SELECT * FROM written_broker_scores WHERE attempt_id IN (SELECT attempt_id FROM rounds);
 
+-- Averages are written again when reports come late: the row with the most reports counts. Of a broker that was started
+-- again within a pane its newest process. A moment has one row for each broker, and for each bundle and broker.
+CREATE OR REPLACE TEMPORARY VIEW broker_load AS
+SELECT * FROM (
+  SELECT *, row_number() OVER (PARTITION BY as_of_ms, broker
+                               ORDER BY incarnation DESC, reports DESC, batch_id DESC, writer) AS written_rank
+  FROM written_broker_load
+) ranked
+WHERE written_rank = 1;
+
+CREATE OR REPLACE TEMPORARY VIEW bundle_load AS
+SELECT * FROM (
+  SELECT *, row_number() OVER (PARTITION BY as_of_ms, bundle, broker
+                               ORDER BY reports DESC, batch_id DESC, writer) AS written_rank
+  FROM written_bundle_load
+) ranked
+WHERE written_rank = 1;
+
 -- A living bundle's newest average, if it is not ten minutes older than the newest of all. Of a bundle that moved
 -- within the window the row of its owner.
 CREATE OR REPLACE TEMPORARY VIEW newest_bundle_load AS
@@ -37,10 +55,10 @@ SELECT * FROM (
   SELECT l.*, o.by_broker AS owner, o.state,
          row_number() OVER (PARTITION BY l.bundle
                             ORDER BY l.as_of_ms DESC, CASE WHEN l.broker = o.by_broker THEN 0 ELSE 1 END,
-                                     l.batch_id DESC, l.broker) AS age_rank
-  FROM bundle_load l
+                                     l.reports DESC, l.batch_id DESC, l.broker) AS age_rank
+  FROM written_bundle_load l
   JOIN ownership o ON o.bundle = l.bundle AND o.state <> 'retired'
-  WHERE l.as_of_ms > (SELECT max(as_of_ms) FROM bundle_load) - 10 * 60 * 1000
+  WHERE l.as_of_ms > (SELECT max(as_of_ms) FROM written_bundle_load) - 10 * 60 * 1000
 ) ranked
 WHERE age_rank = 1;
 

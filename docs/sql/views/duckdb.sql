@@ -48,14 +48,14 @@ FROM decisions_files;
 CREATE OR REPLACE TEMPORARY VIEW written_broker_scores AS
 SELECT *, epoch_ms(at_ms) AS at_time FROM broker_scores_files;
 
-CREATE OR REPLACE TEMPORARY VIEW broker_load AS
+CREATE OR REPLACE TEMPORARY VIEW written_broker_load AS
 SELECT *, epoch_ms(as_of_ms) AS as_of, CAST(epoch_ms(as_of_ms) AS DATE) AS day,
        isodow(epoch_ms(as_of_ms)) AS weekday, hour(epoch_ms(as_of_ms)) AS hour,
        greatest(cpu_utilisation, memory_utilisation, direct_memory_utilisation, bandwidth_in_utilisation,
                 bandwidth_out_utilisation, disk_io_utilisation) AS utilisation
 FROM broker_load_files;
 
-CREATE OR REPLACE TEMPORARY VIEW bundle_load AS
+CREATE OR REPLACE TEMPORARY VIEW written_bundle_load AS
 SELECT *, epoch_ms(as_of_ms) AS as_of FROM bundle_load_files;
 
 CREATE OR REPLACE TEMPORARY VIEW quarantine AS

@@ -61,7 +61,7 @@ FROM decisions_files;
 CREATE OR REPLACE VIEW written_broker_scores AS
 SELECT *, from_unixtime(at_ms / 1e3) AS at_time FROM broker_scores_files;
 
-CREATE OR REPLACE VIEW broker_load AS
+CREATE OR REPLACE VIEW written_broker_load AS
 SELECT *, from_unixtime(as_of_ms / 1e3) AS as_of, CAST(from_unixtime(as_of_ms / 1e3) AS DATE) AS day,
        day_of_week(from_unixtime(as_of_ms / 1e3)) AS weekday, hour(from_unixtime(as_of_ms / 1e3)) AS hour,
        nullif(greatest(coalesce(cpu_utilisation, -1), coalesce(memory_utilisation, -1),
@@ -69,7 +69,7 @@ SELECT *, from_unixtime(as_of_ms / 1e3) AS as_of, CAST(from_unixtime(as_of_ms / 
                        coalesce(bandwidth_out_utilisation, -1), coalesce(disk_io_utilisation, -1)), -1) AS utilisation
 FROM broker_load_files;
 
-CREATE OR REPLACE VIEW bundle_load AS
+CREATE OR REPLACE VIEW written_bundle_load AS
 SELECT *, from_unixtime(as_of_ms / 1e3) AS as_of FROM bundle_load_files;
 
 CREATE OR REPLACE VIEW quarantine AS

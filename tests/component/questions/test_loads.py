@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 from controller.domain.load import RESOURCES
 from controller.domain.ownership import State
+from controller.ledger.append import append
+from schemas.arrow import arrow_table
+from schemas.load_tables import BUNDLE_LOAD
 from tests.component.questions.told import namespace_of
 from tests.questions import DuckQuestions
-from tests.short_run import ShortRun
+from tests.short_run import ShortRun, play
 from tests.weeks_of_load import (
     BROKERS,
     BUSIEST,
     CPU_LIMIT,
     DAYS,
     FIRST_MS,
+    HOUR_MS,
     HOURS,
     MEMORY,
+    REPORTS,
     cpu_usage,
     messages,
 )
@@ -75,7 +82,8 @@ def test_13_namespaces_add_up(ask: DuckQuestions, run: ShortRun, rates: dict[str
 
 def test_14_limits_of_a_short_run(ask: DuckQuestions, run: ShortRun) -> None:
     rows = {row["broker"]: row for row in ask(14)}
-    averages = run.root.open("broker_load").to_pyarrow_table().sort_by("as_of_ms").to_pylist()
+    kept = run.root.open("broker_load").to_pyarrow_table().sort_by("incarnation").to_pylist()
+    averages = {(row["broker"], row["as_of_ms"]): row for row in kept}.values()  # of the newest process
     used: dict[str, list[dict[str, float]]] = defaultdict(list)
     for row in averages:
         known = {name: row[f"{name}_utilisation"] for name in RESOURCES}
@@ -144,3 +152,24 @@ def test_16_growth_day_by_day(ask_of_weeks: DuckQuestions) -> None:
         assert rows[day]["than_a_week_ago_pct"] == pytest.approx(weekly, abs=0.051)
     assert rows[5]["than_yesterday_pct"] < -30, "a Saturday"
     assert {row["averages"] for row in rows} == {HOURS // DAYS}
+
+
+def test_averages_of_a_moment_count_once(ask_of_weeks: DuckQuestions) -> None:
+    every = [FIRST_MS + hour * HOUR_MS for hour in range(HOURS)]
+    for view, share in (("broker_load", 1.0), ("bundle_load", 0.5)):
+        rows = ask_of_weeks(f"SELECT as_of_ms, broker, reports, msg_rate_in + msg_rate_out AS sent FROM {view}")
+        assert sorted((row["as_of_ms"], row["broker"]) for row in rows) == [(ms, b) for ms in every for b in BROKERS]
+        assert {row["reports"] for row in rows} == {REPORTS}, "those with all reports"
+        expected = [share * messages(row["broker"], (row["as_of_ms"] - FIRST_MS) // HOUR_MS) for row in rows]
+        assert [row["sent"] for row in rows] == pytest.approx(expected)
+
+
+def test_the_newest_load_of_a_bundle_is_that_with_all_reports(tmp_path: Path) -> None:
+    run = play(tmp_path / "tables")
+    rows = run.root.open("bundle_load").to_pyarrow_table().sort_by([("as_of_ms", "descending")])
+    newest = rows.filter(pc.equal(rows["as_of_ms"], pc.max(rows["as_of_ms"])))
+    early = [row | {"reports": 1, "msg_rate_in": 1e9, "batch_id": 10**6} for row in newest.to_pylist()]
+    append(run.root, "bundle_load", arrow_table(BUNDLE_LOAD, early), "early", 1)
+    ask = DuckQuestions(run.root.root)
+    assert max(row["messages_per_s"] for row in ask(4)) < 1e6
+    ask.db.close()

@@ -10,6 +10,7 @@ from deltalake import write_deltalake
 
 from controller.config.load import load_settings
 from controller.ledger.tables import TableRoot
+from controller.operations.load_history import load_history
 from controller.operations.reading import Reader
 from controller.ui.loads import LOOK_BACK_MS, Loads, NewestLoads
 from schemas.arrow import arrow_schema, arrow_table
@@ -30,12 +31,13 @@ def reader_of(root: TableRoot) -> Reader:
     return Reader(load_settings(None, "local", [f"tables.root={root.root}"], env={}))
 
 
-def write(root: TableRoot, *rows: tuple[int, str, float]) -> None:
-    """Averages: ms before the newest pane, bundle, messages/s each way; a message has a kilobyte."""
+def write(root: TableRoot, *rows: tuple[int, str, float], batch: int = 0) -> None:
+    """Averages: ms before the newest pane, bundle, messages/s each way; a message has a kilobyte. A later batch has
+    more reports."""
     nothing = {f.name: "" if str(f.type) == "string" else 0 for f in arrow_schema(TABLES["bundle_load"])}
     written = [
         {**nothing, "as_of_ms": NEWEST_MS - ago_ms, "bundle": bundle, "msg_rate_in": rate, "msg_rate_out": rate,
-         "throughput_in": 1_000 * rate, "throughput_out": 1_000 * rate}
+         "throughput_in": 1_000 * rate, "throughput_out": 1_000 * rate, "reports": 1 + batch, "batch_id": batch}
         for ago_ms, bundle, rate in rows
     ]  # fmt: skip
     write_deltalake(root.open("bundle_load"), arrow_table(TABLES["bundle_load"], written), mode="append")
@@ -53,6 +55,25 @@ def test_a_bundle_that_two_brokers_reported_has_the_load_of_one(root: TableRoot)
     write(root, (0, "a", 1.0), (0, "b", 2.0), (0, "a", 3.0))
     found = Loads(reader_of(root)).of(["a", "b"]).msg_rate.tolist()
     assert found in ([2.0, 4.0], [6.0, 4.0])
+
+
+@pytest.mark.parametrize("late_first", [False, True])
+def test_the_average_with_all_reports_counts(root: TableRoot, late_first: bool) -> None:
+    batches = [(1, 5.0), (2, 1.0), (3, 2.0)]
+    for batch, rate in reversed(batches) if late_first else batches:
+        write(root, (0, "a", rate), (20_000, "b", rate), batch=batch)
+    reader = reader_of(root)
+    assert Loads(reader).of(["a", "b"]).msg_rate.tolist() == [4.0, 4.0]
+    (row,) = (row for row in reader.newest_by("bundle_load", "as_of_ms", ("bundle",), 30_000) if row["bundle"] == "a")
+    assert row["msg_rate_in"] == 2.0
+
+
+def test_a_moment_is_one_point_of_a_history(root: TableRoot) -> None:
+    write(root, (0, "a", 5.0), (10_000, "a", 3.0), batch=2)
+    write(root, (0, "a", 4.0), batch=1)
+    history = load_history(reader_of(root), "a", 60_000)
+    assert history["at_ms"] == [NEWEST_MS - 10_000, NEWEST_MS]
+    assert history["msg_rate"] == [6.0, 10.0]
 
 
 def test_no_load_is_known_before_there_are_reports(root: TableRoot) -> None:

@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS bundle_load (
   `batch_id` BIGINT NOT NULL COMMENT 'micro-batch that wrote the row'
 )
 USING DELTA
-COMMENT 'rolling averages of a bundle as of a pane end'
+COMMENT 'rolling averages of a bundle as of a pane end; a late report adds a row, and the one with the most reports counts'
 TBLPROPERTIES (
   'delta.enableDeletionVectors' = 'false',
   'delta.columnMapping.mode' = 'none',

@@ -45,6 +45,7 @@ class Ran:
     headings: list[str] = field(default_factory=list)
     shown: dict[str, Rows] = field(default_factory=dict)
     figures: list[tuple[str, tuple[float, float], int]] = field(default_factory=list)
+    printed: str = ""
 
     def rows(self, name: str) -> Rows:
         """The rows of a frame that the notebook made."""
@@ -78,10 +79,12 @@ def run_notebook(notebook: Path, spark: Any, **values: object) -> Ran:
         assert title not in ran.shown, f"two results are called {title!r}"
         ran.shown[title] = [row.asDict() for row in frame.collect()]
 
-    with _beside(notebook), contextlib.redirect_stdout(io.StringIO()):
+    printed = io.StringIO()
+    with _beside(notebook), contextlib.redirect_stdout(printed):
         ran.names = run_local.run_cells(notebook, spark, given, show, ran.headings.append)
         ran.figures = list(_figures())
     given.check_all_taken()
+    ran.printed = printed.getvalue()
     return ran
 
 

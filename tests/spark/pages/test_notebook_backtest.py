@@ -22,10 +22,10 @@ STRATEGIES, GRID = ("steady", "headroom", "average"), "steady.tolerance=0.05,0.4
 
 @pytest.fixture(scope="module", autouse=True)
 def pace_of_the_run() -> Iterator[None]:
-    """The short run's panes and rounds are ten seconds long; its profile's are of five."""
+    """The short run's panes are ten seconds long; its profile's are of five, and rounds of the configuration of 60."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BALLAST_LOADS__PANE_S", "10")
-        patch.setenv("BALLAST_ROUNDS__ROUND_INTERVAL_S", "10")
+        patch.setenv("BALLAST_ROUNDS__ROUND_INTERVAL_S", "60")
         yield
 
 
@@ -104,12 +104,15 @@ def test_the_front_and_the_course_over_time(ran: Ran, variables: dict[str, Any])
     check_plots(ran, 2)
 
 
-def test_the_recommendation_is_a_configuration(ran: Ran, out: Path) -> None:
-    recommended = {row["setting"]: row["recommended"] for row in ran.shown["recommended"]}
-    assert recommended["strategy"] in STRATEGIES
+def test_a_run_of_minutes_recommends_nothing(ran: Ran, variables: dict[str, Any], out: Path) -> None:
+    rows = ran.shown["recommended"]
+    assert {row["recommended"] for row in rows} == {None}
+    configured = {row["setting"]: row["configured"] for row in rows}
     found = policy_settings(load_settings(out / "recommendation.yaml", env={}))
-    assert found.strategy == recommended["strategy"]
-    assert str(found.steady.tolerance) == recommended["steady.tolerance"]
+    assert (found.strategy, str(found.steady.tolerance)) == (configured["strategy"], configured["steady.tolerance"])
+    assert variables["recommendation"].point is None
+    assert "recommended: nothing, no confidence" in ran.printed
+    assert "Change nothing" in ran.printed
     assert (out / "report.html").stat().st_size > 1_000_000
 
 

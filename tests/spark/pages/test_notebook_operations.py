@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import os
 import re
@@ -24,16 +25,15 @@ from tests.spark.pages.notebooks import (
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 NOTEBOOK = FOLDER / "01_operations.py"
-HOURS = 0.5  # of which each pane is a moment of its own
 
 
 @pytest.fixture(scope="module")
 def ran(spark: Any, short_run: ShortRun) -> Ran:
-    return run_notebook(NOTEBOOK, spark, tables=short_run.root.root, hours=HOURS)
+    return run_notebook(NOTEBOOK, spark, tables=short_run.root.root)
 
 
 def test_as_a_script_it_prints_headings_and_the_newest_rows(ran: Ran, short_run: ShortRun) -> None:
-    lines = print_notebook("01_operations", tables=os.path.relpath(short_run.root.root), hours=HOURS)
+    lines = print_notebook("01_operations", tables=os.path.relpath(short_run.root.root))
     headings = re.findall(r"^# MAGIC #+ (.*)$", NOTEBOOK.read_text(), re.MULTILINE)
     assert [line for line, below in itertools.pairwise(lines) if below == "=" * len(line) != ""] == headings
     assert ran.headings == headings
@@ -64,6 +64,13 @@ def test_load_history_follows_the_load(ran: Ran) -> None:
     assert first["messages_per_s"] == pytest.approx(8 * 2_000, rel=0.05)
     assert first["bundles_reported"] == 8
     check_plots(ran, 2)
+
+
+def test_each_pane_of_a_run_of_minutes_is_a_moment(ran: Ran, short_run: ShortRun) -> None:
+    panes = short_run.root.open("broker_load").to_pyarrow_table(columns=["as_of_ms"])["as_of_ms"].to_pylist()
+    moments = {datetime.datetime.fromtimestamp(ms / 1_000, datetime.timezone.utc).replace(tzinfo=None) for ms in panes}
+    for name in ("broker_history", "namespace_history"):
+        assert {row["at_time"] for row in ran.rows(name)} == moments
 
 
 def test_decisions_and_what_was_held_back(ran: Ran, short_run: ShortRun) -> None:

@@ -17,6 +17,9 @@ from tests.waiting_plans import Waiting, play_approved
 from tests.weeks_of_load import write_weeks
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
+COUNTED = """
+SELECT as_of_ms, broker, {bundle} AS bundle, reports, batch_id, msg_rate_in FROM {view} ORDER BY as_of_ms, broker, bundle
+"""
 OF_LOAD = (14, 15, 16)  # those that a run of minutes says little about
 OF_APPROVALS = (2, 3, 10, 12)
 
@@ -52,10 +55,18 @@ def test_spark_says_what_duckdb_says(
     assert list(map(plain, found)) == list(map(plain, expected)), "the rows, in order"
 
 
-@pytest.mark.parametrize("number", OF_LOAD)
-def test_spark_says_the_same_of_two_weeks(number: int, spark: Any, weeks: str) -> None:
+@pytest.mark.parametrize(
+    "question",
+    [
+        *OF_LOAD,
+        COUNTED.format(view="broker_load", bundle="''"),
+        COUNTED.format(view="bundle_load", bundle="bundle"),
+    ],
+    ids=[*map(str, OF_LOAD), "broker_load", "bundle_load"],
+)
+def test_spark_says_the_same_of_two_weeks(question: int | str, spark: Any, weeks: str) -> None:
     duck = DuckQuestions(weeks)
-    found, expected = SparkQuestions(weeks)(number), duck(number)
+    found, expected = SparkQuestions(weeks)(question), duck(question)
     duck.db.close()
     assert list(map(plain, found)) == list(map(plain, expected))
 
@@ -83,6 +94,8 @@ def test_no_view_is_missing_in_either_engine(ask: SparkQuestions, ask_duckdb: Du
         "split_children",
         "plans",
         "all_decisions",
+        "written_broker_load",
+        "written_bundle_load",
         "broker_load",
         "bundle_load",
         "quarantine",
