@@ -19,7 +19,8 @@ from tests.weeks_of_load import write_weeks
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 COUNTED = """
 SELECT as_of_ms, broker, {bundle} AS bundle, reports, batch_id, msg_rate_in
-FROM {view} ORDER BY as_of_ms, broker, bundle
+FROM {view}
+ORDER BY as_of_ms, broker, bundle
 """
 OF_LOAD = (14, 15, 16)  # those that a run of minutes says little about
 OF_APPROVALS = (2, 3, 10, 12)
