@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -116,6 +117,8 @@ class Agents:
             self._breach(f"{session} says goodbye and was never registered")
         if not sessions.over:  # it goes on with the next session, as it could not follow the journal
             return
+        if self._cannot_follow(one):  # then it ends the session at once, whoever asked it to leave meanwhile
+            return
         in_time = self._world.now_ms - one.asked_to_leave_ms < one.leave_timeout_ms / CLOCK - SLACK_MS
         records = state.bundles.values()
         named = [str(r.bundle) for r in records if r.names(sessions.current) and r.state is not State.RETIRED]
@@ -134,7 +137,15 @@ class Agents:
         if str(before) in self._left and one.heard_ms <= self._acted_ms.get(one, 0.0):
             self._breach(f"{session} begins, and {one.broker} still fetches nothing")
 
+    def _cannot_follow(self, one: SimBroker) -> bool:
+        """Whether it may have been behind the journal, or have fetched nothing, for a lease of its clock."""
+        behind = self._behind.get(one)
+        since_ms = min(one.heard_ms, behind[1] if behind is not None else math.inf)
+        return self._world.now_ms - since_ms > self._settings.lease_ms / CLOCK - SLACK_MS
+
     def _judge_hearing(self, one: SimBroker) -> None:
+        if self._world.now_ms - one.loop.paused_until_ms < SLACK_MS:  # it has had no time to judge this itself
+            return
         now_ms, lease_ms, watcher = self._world.now_ms, self._settings.lease_ms * CLOCK, one.agent.watcher
         silent_ms = now_ms - max(one.heard_ms, self._living_since(one))
         if silent_ms > 2 * lease_ms + SLACK_MS:
