@@ -72,7 +72,10 @@ STEP_MS = max(1_000, (NEWEST_MS - FIRST_MS) // 240 // 1_000 * 1_000)
 broker_history = (
     spark.table("broker_load")
     .where(F.col("as_of_ms") > SINCE_MS)
-    .groupBy(F.timestamp_millis(NEWEST_MS - F.floor((NEWEST_MS - F.col("as_of_ms")) / STEP_MS) * STEP_MS).alias("at_time"), "broker")
+    .groupBy(
+        F.timestamp_millis(NEWEST_MS - F.floor((NEWEST_MS - F.col("as_of_ms")) / STEP_MS) * STEP_MS).alias("at_time"),
+        "broker",
+    )
     .agg(
         F.round(100 * F.max(utilisation()), 1).alias("utilisation_pct"),
         F.round(100 * F.max("cpu_utilisation"), 1).alias("cpu_pct"),

@@ -50,8 +50,8 @@ base = policy_settings(settings)
 
 # MAGIC %md
 # MAGIC ## What was recorded
-# MAGIC Panes of ten seconds are the steps of the replay, or shorter ones where rounds came more often. The round interval
-# MAGIC is the usual one of the recorded rounds; without any, that of the configuration.
+# MAGIC Panes of ten seconds are the steps of the replay, or shorter ones where rounds came more often. The round
+# MAGIC interval is the usual one of the recorded rounds; without any, that of the configuration.
 
 # COMMAND ----------
 
@@ -143,7 +143,9 @@ scoreboard.createOrReplaceTempView("scoreboard")
 # COMMAND ----------
 
 on_front = [at for place in view.front for at in view.points_beside(place)]
-front = spark.createDataFrame(columns.take(pa.array(on_front, pa.int64()))).orderBy("max_best_mean", "strategy", "knobs")
+front = spark.createDataFrame(columns.take(pa.array(on_front, pa.int64()))).orderBy(
+    "max_best_mean", "strategy", "knobs"
+)
 display(front.select("strategy", "knobs", "max_best_mean", "moves_of_a_bundle_a_day"))
 picture(OUT / PARETO, "All points; the front is the line")
 

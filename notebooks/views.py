@@ -1,8 +1,9 @@
 """What the notebooks share of reading: the tables as views under their names, and older versions of a table.
 
 Of rounds, decisions and scores a view has only what counts: rows whose attempt the journal names, of the strategy in
-charge. Of averages of load it has one row for each moment, those with all reports. A move that waited for an approval says in the view what became of it, instead of that it waits. Paths are made
-absolute, because Delta's SQL accepts no relative one.
+charge. Of averages of load it has one row for each moment, that with all reports. A move that waited for an approval
+says in the view what became of it, instead of that it waits. Paths are made absolute, because Delta's SQL accepts no
+relative one.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ MOST_ROWS rows together, spread evenly: all of them in a small cluster, one ever
 
 from __future__ import annotations
 
-from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -53,8 +52,9 @@ def load_history(reader: Reader, bundle: str, span_ms: int) -> dict[str, list[An
 def _with_all_reports(rows: pa.Table) -> pa.Table:
     """One row for each moment and broker, in order: a late report adds another row, which has more reports."""
     rows = rows.sort_by([("as_of_ms", "ascending"), ("broker", "ascending"), ("reports", "ascending")])
-    last = dict(zip(zip(*(rows[name].to_pylist() for name in ("as_of_ms", "broker")), strict=True), count(), strict=False))
-    return rows.take(pa.array(last.values(), pa.int64()))
+    numbered = rows.append_column("at", pa.array(range(rows.num_rows), pa.int64()))
+    last = numbered.group_by(["as_of_ms", "broker"]).aggregate([("at", "max")])["at_max"]
+    return rows.take(last.combine_chunks().sort())
 
 
 def _step_ms(reader: Reader, above: int, newest: int) -> int:

@@ -32,9 +32,9 @@ class BundleLoads(NamedTuple):
 class Loads:
     """The loads of one version of the table. Bundles that only the tail has are missing. Thread-safe.
 
-    A bundle's load is that of the newest pane that has it, from whichever broker reported it last. Nearly all are in the
-    newest pane of all, so those before it are read when somebody asks for a bundle that it lacks. A late report adds a
-    row, whose batch is newer.
+    A bundle's load is that of the newest pane that has it, from whichever broker reported it last. Nearly all are in
+    the newest pane of all, so those before it are read when somebody asks for a bundle that it lacks. A late report
+    adds a row, whose batch is newer.
     """
 
     def __init__(self, reader: Reader) -> None:
