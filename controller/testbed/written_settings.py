@@ -22,7 +22,7 @@ def with_overrides(document: Mapping[str, Any], overrides: Sequence[str]) -> dic
             continue
         section, _, key = path.partition(".")
         inner = dict(merged.get(section) or {})
-        value = list(given.value) if isinstance(given.value, tuple) else given.value
+        value: Any = list(given.value) if isinstance(given.value, tuple) else given.value
         inner[key] = {**inner.get(key, {}), **value} if DEFINITIONS[path].is_mapping else value
         merged[section] = inner
     return merged

@@ -58,7 +58,8 @@ def test_the_source_format_is_databricks_own() -> None:
 
 def test_the_recording_is_that_of_the_tables(ran: Ran, spark: Any, short_run: ShortRun) -> None:
     facts = {row["what"]: row["value"] for row in ran.shown["recorded"]}
-    at_ms = sorted({e.data["at_ms"] for e in short_run.entries if e.kind is Kind.ROUND and not e.data.get("challenger")})
+    rounds = [e.data for e in short_run.entries if e.kind is Kind.ROUND]
+    at_ms = sorted({data["at_ms"] for data in rounds if not data.get("challenger")})
     usual = round(float(np.median(np.diff(at_ms))))
     assert (facts["brokers"], facts["step_ms"], facts["round_interval_ms"]) == ("3", "10000", str(usual))
     assert usual < 60_000, "what is configured would say little"
