@@ -14,7 +14,8 @@ from controller.testbed.simulated.deployment import BROKERS, BUNDLES, Deployment
 from controller.testbed.simulated.nemesis import FAULTS, Nemesis
 from controller.testbed.simulated.runs import run_seed, shrink
 
-SEEDS = (*range(1, 9), 11, 25, 191, 2022, 22_331, 24_040)  # `make sim` runs many more; those above 8 have found something
+# `make sim` runs many more; those above 8 have found something
+SEEDS = (*range(1, 9), 11, 25, 191, 2022, 22_331, 24_040)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
