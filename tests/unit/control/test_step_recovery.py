@@ -186,15 +186,21 @@ def test_a_transfer_that_was_commanded_in_a_late_batch_is_not_given_up_at_once()
     assert driver.of(WHOLE).state is State.TRANSFERRING, "the operator was told that it is accepted"
 
 
-def test_a_deadline_is_extended_by_an_outage_once() -> None:
-    """The batch that ends an outage of ten minutes is judged as of its beginning, and the next one as of its end: both
-    find that nothing was read for longer than a lease, but it is one outage."""
+def in_flight() -> StepDriver:
+    """A transfer to b:1, which never answers."""
     driver = StepDriver()
     a, _ = driver.join("a:1"), driver.join("b:1")
     driver.command("create_namespace", namespace="t/n", bundles=1)
     driver.own(a, WHOLE)
     driver.command("unload_bundle", bundle=str(WHOLE), to="b:1")  # which never answers
     driver.now_ms += 200
+    return driver
+
+
+def test_a_deadline_is_extended_by_an_outage_once() -> None:
+    """The batch that ends an outage of ten minutes is judged as of its beginning, and the next one as of its end: both
+    find that nothing was read for longer than a lease, but it is one outage."""
+    driver = in_flight()
     driver.run()
     driver.read_later_ms = 600_000
     driver.run()
@@ -206,12 +212,7 @@ def test_a_deadline_is_extended_by_an_outage_once() -> None:
 def test_a_deadline_is_extended_by_the_whole_of_a_slow_outage() -> None:
     """Kafka answers slower and slower: no batch is read late enough for an outage, until the one after them is planned
     longer than a lease after them. From the first on, nobody's answer can have arrived."""
-    driver = StepDriver()
-    a, _ = driver.join("a:1"), driver.join("b:1")
-    driver.command("create_namespace", namespace="t/n", bundles=1)
-    driver.own(a, WHOLE)
-    driver.command("unload_bundle", bundle=str(WHOLE), to="b:1")  # which never answers
-    driver.now_ms += 200
+    driver = in_flight()
     slow_ms = driver.settings.lease_ms - 1_000
     driver.read_later_ms = slow_ms
     driver.run()
