@@ -72,8 +72,8 @@ class Context:
         self.state = state  # do not keep a reference: the first entry replaces it
         self.watch = watch
         self.batch = batch
-        self.now_ms = now_ms  # as of then, what is silent or overdue is judged
-        self.read_ms = now_ms if batch.read_ms is None else batch.read_ms  # what begins in this batch begins then
+        self.now_ms = now_ms  # leases and deadlines are judged as of this time
+        self.read_ms = now_ms if batch.read_ms is None else batch.read_ms  # deadlines that this batch sets start here
         self.settings = settings
         self.entries: list[Entry] = []
         self.evidence: list[Evidence] = []

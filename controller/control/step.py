@@ -56,7 +56,7 @@ def step(
     """Process one micro-batch. `state` is not changed; `watch` is updated, so call this once per batch."""
     ctx = Context(state, watch, batch, now_ms, settings)
     if batch.read_to_end:
-        watch.back_after_outage(now_ms, ctx.read_ms, settings)  # first: what this batch grants was not away
+        watch.back_after_outage(now_ms, ctx.read_ms, settings)  # first: deadlines set below are not extended
     for event in batch.events:
         if isinstance(event, Heartbeat):
             on_heartbeat(ctx, event)

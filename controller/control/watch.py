@@ -36,7 +36,7 @@ class Watch:
     listening_until_ms: int = 0  # until then, no session can count as silent
     judged_ms: int | None = None  # when input was last read to its end: as of then
     read_ms: int | None = None  # and when that was done
-    extended_until_ms: int = 0  # time away up to then has been added to the deadlines
+    extended_until_ms: int = 0  # outages up to then are already in the deadlines
     orphans: set[str] = field(default_factory=set)  # free bundles that were owned before, to be assigned at once
     rejections: dict[str, dict[str, int]] = field(default_factory=dict)  # bundle -> broker that refused it -> when
     alarmed: dict[str, int] = field(default_factory=dict)  # bundle in flight -> epoch that an alarm was raised for
@@ -91,7 +91,7 @@ class Watch:
         heard: leases and deadlines restart as after a restart, and this returns True. They do so at `read_ms`: as of
         `now_ms`, before the records were asked for, the outage may not have been over. For the same reason an outage
         may have begun after the last records were read, whatever held this process up in between. So two batches may
-        notice the same outage; what it took is added to the deadlines once."""
+        notice the same outage; deadlines are extended by its length once."""
         before, self.judged_ms = self.judged_ms, now_ms
         last_read, self.read_ms = self.read_ms, read_ms
         if before is None or last_read is None:

@@ -13,7 +13,7 @@ from controller.domain.state import is_foreign
 from controller.operations.capture.about import slice_end_ms
 from controller.operations.operator import Operator, Outcome
 from controller.operations.reading import Reader
-from controller.operations.stopped import DEMO, OVER, is_over
+from controller.operations.stopped import DEMO, OVER, has_stopped
 
 READ_MS = 10_000  # longest wait for the record that says whose topics these are
 
@@ -47,7 +47,7 @@ def _check_reachable(settings: Settings, reader: Reader) -> None:
     try:
         check_reachable(settings.kafka.bootstrap_servers)
     except KafkaUnavailable:
-        if settings.profile == DEMO and is_over(settings.profile, reader.outline().state, no_kafka=True):
+        if settings.profile == DEMO and has_stopped(reader.outline().state):
             raise NothingRuns(f"nothing was sent: {OVER}") from None
         raise
 

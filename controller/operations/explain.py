@@ -24,7 +24,7 @@ from controller.operations.evidence_view import EvidenceView, carried_out_as
 from controller.operations.evidence_words import candidates_of, giver_of, is_chosen, result_text
 from controller.operations.reading import NoTables, Reader
 from controller.operations.realised_moves import judge_moves
-from controller.operations.why.commanded import commands_about, drains_of, find_command, ids_of
+from controller.operations.why.commanded import commands_about, commands_about_broker, find_command, ids_of
 
 HISTORY = 50  # entries and decisions of a bundle or broker that a document contains
 LOOK_BACK = 20  # rounds that are searched for a bundle as a candidate
@@ -50,7 +50,7 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
     state = reader.outline((name,)).state
     if name in state.brokers:
         document = broker_document(view, name, state.session_of(name) is not None)
-        return {**document, "commands": commands_about(reader, {name}, drains_of(reader, name))}
+        return {**document, "commands": commands_about_broker(reader, name)}
     now = bundle_now(state, name)
     if now is not None:
         document = bundle_document(reader, view, now, look_back, overrides=overrides_on(state, name))

@@ -56,9 +56,9 @@ def _without_advice(document: Row) -> Row:
     return {**document, "controller": {**controller, "not_asked": SLICE}, "problems": problems}
 
 
-def is_over(profile: str, state: ClusterState, no_kafka: bool) -> bool:
-    """Whether these are the tables of a demo that is over: its controller has stopped, and no Kafka answers."""
-    return profile == DEMO and no_kafka and bool(state.instance) and not state.controller_running
+def has_stopped(state: ClusterState) -> bool:
+    """Whether the controller has stopped. A demo whose Kafka does not answer either is over."""
+    return bool(state.instance) and not state.controller_running
 
 
 def stopped_at_ms(reader: Reader, seq: int) -> int | None:

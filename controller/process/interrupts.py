@@ -1,5 +1,5 @@
 """When Ctrl-C and SIGTERM take effect: where a command waits, and never between the start of a process and the note of
-its pid, which would outlive its parent.
+its pid. Without the note, the process would outlive its parent.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ _noted: list[int] = []  # signals that `check_interrupt` has not raised yet
 def note_interrupts() -> Iterator[None]:
     """Note Ctrl-C and SIGTERM within the block, where `check_interrupt` raises KeyboardInterrupt for them.
 
-    A handler that raises does so wherever the main thread happens to be. In the midst of a library that is written in C
-    the exception may vanish, and the command go on as if nobody had stopped it; or a lock stays taken for ever. A
-    second signal before that raises at once: whoever sends it waits no longer.
+    A handler that raises does so wherever the main thread is. Inside a C library the exception can be swallowed, so
+    that the command goes on, or leave a lock held. A second signal that comes before the check raises at once.
     """
 
     def note(number: int, frame: FrameType | None) -> None:

@@ -31,7 +31,7 @@ from controller.operations.doctor.host import check_disks
 from controller.operations.doctor.tables import REPAIR, check_tables
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import NoTables, Reader
-from controller.operations.stopped import DEMO, OVER, is_over
+from controller.operations.stopped import DEMO, OVER, has_stopped
 from controller.operations.text import time_text
 from controller.process.reachable import why_unreachable
 
@@ -88,10 +88,9 @@ def _checks_of_tables(
 
 def _find_end(settings: Settings, state: ClusterState, offline: bool) -> str:
     """That these are the tables of a demo that is over; empty if they are not, or Kafka is not asked."""
-    if offline or settings.profile != DEMO:
+    if offline or settings.profile != DEMO or not has_stopped(state):
         return ""
-    gone = bool(why_unreachable(settings.kafka.bootstrap_servers.split(","), CONNECT_S))
-    return OVER if is_over(settings.profile, state, gone) else ""
+    return OVER if why_unreachable(settings.kafka.bootstrap_servers.split(","), CONNECT_S) else ""
 
 
 def _check_kafka(settings: Settings, state: ClusterState | None, now_ms: int) -> Iterable[Finding]:

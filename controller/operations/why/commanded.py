@@ -65,11 +65,12 @@ def ids_of(rows: Iterable[Mapping[str, Any]]) -> set[str]:
     return {row["command_id"] for row in rows if row["command_id"] is not None}
 
 
-def drains_of(reader: Reader, broker: str) -> set[str]:
-    """The newest commands that drained the broker, or ended that."""
+def commands_about_broker(reader: Reader, broker: str) -> list[Row]:
+    """As `commands_about`, with the newest commands that drained the broker or ended that."""
     only = {"kind": Kind.DRAIN.value, "broker": broker}
     rows = reader.rows("journal", "seq", columns=["seq", "command_id"], equal=only).sort_by("seq")
-    return ids_of(rows.slice(max(0, rows.num_rows - BY_ID)).to_pylist())
+    drains = ids_of(rows.slice(max(0, rows.num_rows - BY_ID)).to_pylist())
+    return commands_about(reader, {broker}, drains)
 
 
 def commanded_texts(commands: Iterable[Mapping[str, Any]]) -> dict[str, str]:

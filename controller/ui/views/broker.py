@@ -10,7 +10,7 @@ from controller.domain.overrides import Override
 from controller.operations.evidence_words import score_text
 from controller.operations.explain import HISTORY, NothingNamed, broker_document
 from controller.operations.overview import broker_rows
-from controller.operations.why.commanded import commands_about, drains_of
+from controller.operations.why.commanded import commands_about_broker
 from controller.ui.cluster import DAY_MS, LiveCluster
 from controller.ui.loads import NewestLoads
 from controller.ui.views.now import worst_resource
@@ -45,7 +45,7 @@ def broker(cluster: LiveCluster, loads: NewestLoads, name: str, now_ms: int) -> 
         ],
         "decisions": [decision_row(row) for row in found["decisions"]],
         "last_round": found["last_round"] and {n: found["last_round"][n] for n in ("round_id", "at_ms", "strategy")},
-        "commands": commands_about(reader, {name}, drains_of(reader, name)),
+        "commands": commands_about_broker(reader, name),
         "overrides": [wish.to_json() for wish in state.overrides.values() if _names(wish, name)],
     }
 

@@ -29,7 +29,6 @@ class Emptying:
         self._world, self._brokers, self._breach = world, brokers, breach
         self._offered_ms: dict[tuple[str, str], float] = {}  # bundle, broker -> when it was offered; until it is owned
         self._since_ms: dict[tuple[str, Session], float] = {}  # bundle, owner -> since when it could begin to move
-        self._parties: dict[str, set[str]] = {}  # bundle -> the sessions that its newest record names
         self._granted_ms: dict[tuple[str, int, str], float] = {}  # bundle, epoch, session: when it was new to it
 
     def is_told_to_serve(self, one: SimBroker, bundle: Bundle) -> None:
@@ -76,6 +75,7 @@ class Emptying:
     def _judge_offers(self, entries: Sequence[Entry], before: ClusterState) -> None:
         drained = {broker.id for broker in before.brokers.values() if broker.drained}
         leaving = {broker.id for broker in before.brokers.values() if broker.leaving}
+        named = {name: _parties(record.by, record.to) for name, record in before.bundles.items()}
         for entry in entries:
             if entry.kind is Kind.REGISTERED:
                 leaving.discard(str(entry.broker))  # a session of a process that leaves is its last
@@ -84,15 +84,17 @@ class Emptying:
                 is_on = entry.data.get("leaving") or entry.data.get("drained")
                 (brokers.add if is_on else brokers.discard)(str(entry.broker))
             elif entry.kind is Kind.OWNERSHIP:
-                self._judge_offer(entry, drained | leaving)
+                if entry.to and entry.to not in named.get(str(entry.bundle), ()):
+                    self._judge_offer(str(entry.bundle), entry, entry.to, drained | leaving)
+                named[str(entry.bundle)] = _parties(entry.by, entry.to)
 
-    def _judge_offer(self, entry: Entry, emptying: Collection[str]) -> None:
-        name, parties = str(entry.bundle), {session for session in (entry.by, entry.to) if session}
-        is_new = entry.to is not None and entry.to not in self._parties.get(name, ())
-        self._parties[name] = parties
-        if entry.to is None or not is_new:
-            return
+    def _judge_offer(self, name: str, entry: Entry, to: str, emptying: Collection[str]) -> None:
         if entry.state != State.RELEASING:  # whoever is to raise a fence is not asked whether it agrees
-            self._granted_ms[name, entry.epoch or 0, entry.to] = self._world.now_ms
-        if Session.parse(entry.to).broker in emptying:
-            self._breach(f"{entry.to} is drained or leaves, and is granted {name}")
+            self._granted_ms[name, entry.epoch or 0, to] = self._world.now_ms
+        if Session.parse(to).broker in emptying:
+            self._breach(f"{to} is drained or leaves, and is granted {name}")
+
+
+def _parties(*sessions: Session | str | None) -> set[str]:
+    """The sessions that a record names."""
+    return {str(session) for session in sessions if session}
