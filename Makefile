@@ -11,6 +11,9 @@ MINUTES ?= 20
 .DEFAULT_GOAL := help
 .PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders sim chaos model test-e2e test-thorough test-slow test-faults test-pulsar test-pulsar-testbed test-cluster test-ui mutants soak lint fmt bench lock docs clean
 
+# Pages made from the code; `make lint` compares them with it (`python -m benchmarks.pages.modules --write` writes one).
+PAGES := modules metrics reasons coverage
+
 # Leaves out the tests that run only when they are asked for.
 QUICK := not slow and not faults and not soak and not cluster and not pulsar and not ui
 
@@ -83,11 +86,12 @@ mutants: setup ## Known bugs, planted one by one in a copy of the tree: do the t
 soak: setup ## Soak tests: growth of files and memory under ten times the normal load
 	@$(BIN)/python -m pytest -m soak $(ARGS)
 
-lint: $(STAMP) ## Check style, types and import contracts
+lint: $(STAMP) ## Check style, types, import contracts and the pages made from code
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@for page in $(PAGES); do $(BIN)/python -m benchmarks.pages.$$page || exit 1; done
 
 fmt: $(STAMP) ## Format the code and sort imports
 	$(BIN)/ruff check --fix .
