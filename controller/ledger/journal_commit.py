@@ -78,7 +78,7 @@ class Journal:
     def check_not_replaced(self, instance: str) -> None:
         """Raise ForeignCommit when another writer has committed data since this handle's newest commit, and
         OutcomeUnknown when the log cannot be read. Call this between commits; compactions do not count."""
-        _, since = self._retry(lambda: self._read_since_handle(instance))
+        _, since = self._retry(self._read_since_handle)
         foreign = [commit for commit in since if commit.changes_data]
         if foreign:
             raise ForeignCommit(self._describe_foreign(foreign[0], instance))
@@ -142,7 +142,7 @@ class Journal:
         """Whether our commit is in the log, whatever the writer reported. Advances the handle to the version read."""
         if self._trouble is not None and not isinstance(self._trouble, CommitFailedError):
             log.warning("journal commit %s/%d: outcome unknown, reading the log: %s", instance, batch_id, self._trouble)
-        newest, since = self._retry(lambda: self._read_since_handle(instance))
+        newest, since = self._retry(self._read_since_handle)
         foreign = [c for c in since if c.changes_data and c.transactions.get(instance) != batch_id]
         if foreign:
             raise ForeignCommit(self._describe_foreign(foreign[0], instance))
@@ -150,19 +150,18 @@ class Journal:
         self._opened_at, self._trouble = self._version, None
         return any(c.changes_data for c in since)
 
-    def _read_since_handle(self, instance: str) -> tuple[DeltaTable, list[Commit]]:
+    def _read_since_handle(self) -> tuple[DeltaTable, list[Commit]]:
         """The table at its newest version, and every commit between this handle and that version."""
         failpoints.reach("journal.read_log")
         newest = self._root.open(NAME)
         try:
             return newest, [self._log.read(v) for v in range(self._version + 1, newest.version() + 1)]
         except LogGone:
-            for entry in entries_since(newest, self._log, self.last_seq):
-                if entry.instance != instance:  # the rows still tell what the log no longer does
-                    raise ForeignCommit(
-                        self._describe_loss(f"controller {entry.instance}", entry.seq, newest.version(), instance)
-                    ) from None
-            raise
+            return newest, [_commit_of(entry, newest.version()) for entry in self._entries_after(newest)]
+
+    def _entries_after(self, table: DeltaTable) -> list[Entry]:
+        """The entries that the handle does not know, from the rows: they tell what a cleaned-up log no longer does."""
+        return entries_since(table, self._log, self.last_seq)
 
     def _check_not_overtaken(self, instance: str) -> None:
         checkpoint = self._log.last_checkpoint(just_answered=True)  # to the append
@@ -216,3 +215,9 @@ class Journal:
             f"{writer} committed journal entries up to seq {seq} (version {version}) while {instance} "
             f"held seq {self.last_seq}: this instance loses and must stop"
         )
+
+
+def _commit_of(entry: Entry, version: int) -> Commit:
+    """The commit that an entry must have come by, at this version or before."""
+    info = {"ballast.instance": entry.instance, "ballast.seq": entry.seq}
+    return Commit(version, info, (), removed_data=True, transactions={entry.instance: entry.batch})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, write_deltalake
@@ -51,15 +52,7 @@ class Snapshots:
             if held and held[-1]["seq"] >= state.seq:
                 return False
             try:
-                with writing(self._root.uri(NAME)):
-                    write_deltalake(
-                        table,
-                        for_table(table, arrow_table(CONTROL_STATE, [*held, row][-KEPT:])),
-                        mode="overwrite",
-                        commit_properties=CommitProperties(
-                            max_commit_retries=0, custom_metadata={"ballast.instance": state.instance}
-                        ),
-                    )
+                self._replace(table, [*held, row][-KEPT:], state.instance)
             except CommitFailedError:
                 continue  # another writer was quicker: look again which is newer
             return True
@@ -96,6 +89,13 @@ class Snapshots:
         """The table at its newest version, and its rows, oldest first: each takes megabytes as a Python string."""
         table = self._root.open(NAME)
         return table, read_range(table, self._log, CONTROL_STATE, "seq", above=-1).sort_by("seq")
+
+    def _replace(self, table: DeltaTable, rows: list[dict[str, Any]], instance: str) -> None:
+        """Make these the table's rows. Raises CommitFailedError when another writer was quicker."""
+        named = CommitProperties(max_commit_retries=0, custom_metadata={"ballast.instance": instance})
+        with writing(self._root.uri(NAME)):
+            found = for_table(table, arrow_table(CONTROL_STATE, rows))
+            write_deltalake(table, found, mode="overwrite", commit_properties=named)
 
 
 def _row(rows: pa.Table, at: int) -> tuple[int, str]:

@@ -6,12 +6,13 @@ journal, on anything unexpected, or killed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
 
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry
+from controller.domain.errors import ForeignCommit
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 from controller.service.feed import Feed
@@ -63,6 +64,7 @@ class SimController:
         self.loop: ControlLoop | None = None
         self.alive = True
         self.wall_step_ms = 0.0
+        self.on_lost: Callable[[], None] = lambda: None  # the journal, to another controller
         self._world, self._kafka, self._store, self._rate = world, kafka, store, clock_rate
         self._producer = SimProducer(kafka, self.link, lambda: self.alive and not self.paused)
         self._metrics = metrics_of_controllers(world.seed)
@@ -104,6 +106,9 @@ class SimController:
                 self.take_over,
             )
             self._control(actor, tables, state, entries)
+        except ForeignCommit:
+            self.on_lost()
+            raise
         finally:
             self.alive = False
             self._producer.dead = True

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -97,7 +98,7 @@ class Deployment:
         self.clients: ClientProcess | None = None
         self.world.on_alarm = self.witness.check
         self.store.on_commit = self._note_commit
-        self.store.on_snapshot = self.witness.saves
+        self.store.snapshots.on_save = lambda state, rows: self.witness.saves(state, rows, self.store.first_seq)
 
     # ------------------------------------------------------------ processes
 
@@ -124,6 +125,7 @@ class Deployment:
             self.world, self.kafka, self.store, name, self.settings, self.names,
             take_over=take_over, clock_rate=rate,
         )  # fmt: skip
+        found.on_lost = lambda: self._judge_loss(name)
         self.controllers.append(found)
         return found
 
@@ -192,6 +194,12 @@ class Deployment:
                 down_until_ms = max(self.kafka.down_until_ms, self.down_until_ms.get(broker, 0.0))
                 if not self.living(broker) and self.world.now_ms >= down_until_ms:
                     self.start_broker(broker)
+
+    def _judge_loss(self, name: str) -> None:
+        """A controller gives way because another one has committed after it."""
+        after = takewhile(lambda version: version.instance != name, reversed(self.store.versions))
+        if not any(after):
+            self.witness.note(f"{name} gives way to another controller, and nobody has committed anything after it")
 
     def _judge_end(self, one: SimBroker, ending: Ending) -> None:
         self.note(f"    a process of {one.broker} ended with {ending.code}: {ending.text}")

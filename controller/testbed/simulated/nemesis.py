@@ -63,6 +63,7 @@ class Nemesis:
             "tables down": (2, self._stop_tables),
             "commits go wrong": (3, self._spoil_commits),
             "old entries expire": (2, self._expire),
+            "snapshots damaged": (2, self._damage_snapshots),
             "controller killed": (3, self._kill_controller),
             "controller paused": (2, self._pause_controller),
             "second controller": (2, self._start_second),
@@ -319,6 +320,10 @@ class Nemesis:
 
     def _expire(self) -> str | None:
         return "" if self._at.store.expire() else None
+
+    def _damage_snapshots(self) -> str | None:
+        damaged = self._at.store.damage_snapshots(self._dice)
+        return f"{damaged} of them" if damaged else None
 
     def _set_clock(self) -> str | None:
         controllers = [one for one in self._at.controllers if one.alive]

@@ -1,16 +1,20 @@
 """The journal's table in memory, as the control loop commits to it and as agents follow it.
 
-What decides is the real code: `Journal` (compare-and-set, what a commit without an answer means), `ControlTables`
-(blocks while the outcome is unknown), `Follower` (from a snapshot, entry by entry, over expired ones) and the codec of
-snapshots. Only the store below them is simulated: it may be away, slow, lose answers, and forget old entries.
+What decides is the real code: `Journal` (compare-and-set, what a commit without an answer means, who slept through a
+clean-up of the log), `ControlTables` (blocks while the outcome is unknown), `Follower` (from a snapshot, entry by
+entry, over expired ones) and `Snapshots`. Only the store below them is simulated: it may be away, slow, lose answers,
+clean up its log, and forget old entries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple
+
+from deltalake.exceptions import CommitFailedError
 
 from controller.control.context import Evidence
 from controller.control.step_decisions import StepEvidence
@@ -18,18 +22,19 @@ from controller.domain.apply import apply_in_place
 from controller.domain.entries import Entry
 from controller.domain.errors import ForeignCommit, OutcomeUnknown
 from controller.domain.state import ClusterState
-from controller.domain.state_codec import decode, encode
-from controller.ledger.delta_log import Commit
+from controller.ledger.delta_log import Commit, LogGone
 from controller.ledger.follower import Follower
 from controller.ledger.journal_commit import Journal
 from controller.ledger.journal_rows import EntriesExpired
 from controller.service.metrics import ControlMetrics
 from controller.service.tables import ControlTables
+from controller.testbed.simulated.snapshots import SimSnapshots, SnapshotTable
 from controller.testbed.simulated.world import Actor, World, delay_ms
 
-SNAPSHOT_EVERY = 40  # entries
-SNAPSHOTS_KEPT = 3
+SNAPSHOT_EVERY = 20  # entries
+LOG_KEPT = (None, 2, 5, 30)  # versions after which the log is cleaned up: a draw for the whole run; None: never
 ANSWER_LOST, NEVER_WRITTEN = "answer lost", "never written"
+NO_ANSWER_MS = 5_000  # at most, until a request is given up
 
 
 class Version(NamedTuple):
@@ -49,12 +54,13 @@ class SimStore:
         self.slow = 1.0
         self.spoilt = 0.0  # the part of the commits that end in one of the above
         self.versions: list[Version] = []
+        self.checkpoint = -1  # the newest version that has one: the log has no file of the versions before
         self.journal: list[Entry] = []
         self.state = ClusterState()
         self.first_seq = 1  # entries before it have expired
-        self.snapshots: list[tuple[int, str]] = []  # seq and text, the newest last
+        self.snapshots = SnapshotTable()
         self.on_commit: Callable[[Sequence[Entry], ClusterState], None] = lambda entries, before: None
-        self.on_snapshot: Callable[[ClusterState, str], None] = lambda state, text: None
+        self._log_kept = world.dice("log").choice(LOG_KEPT)
 
     @property
     def up(self) -> bool:
@@ -74,19 +80,19 @@ class SimStore:
         self.state = before.copy()
         for entry in version.entries:
             apply_in_place(self.state, entry)
+        if self._log_kept is not None and len(self.versions) - self.checkpoint > self._log_kept:
+            self.checkpoint = len(self.versions) - 1
         self.on_commit(version.entries, before)
-
-    def save_snapshot(self, state: ClusterState) -> None:
-        """Keep a snapshot, unless there is a newer one."""
-        if not self.snapshots or self.snapshots[-1][0] < state.seq:
-            self.snapshots = [*self.snapshots, (state.seq, encode(state))][-SNAPSHOTS_KEPT:]
-            self.on_snapshot(state, self.snapshots[-1][1])
 
     def expire(self) -> bool:
         """Forget the entries that every snapshot includes; whether there were any."""
-        oldest = self.snapshots[0][0] + 1 if self.snapshots else 1
-        expired, self.first_seq = oldest > self.first_seq, max(oldest, self.first_seq)
+        floor = SimSnapshots(self.snapshots).floor() or 0
+        expired, self.first_seq = floor >= self.first_seq, max(floor + 1, self.first_seq)
         return expired
+
+    def damage_snapshots(self, dice: Random) -> int:
+        """Make some unreadable, never the last one that the journal cannot do without; returns how many."""
+        return self.snapshots.damage(dice, spare_one=self.first_seq > 1)
 
     def entries_above(self, seq: int) -> list[Entry]:
         """The entries after this one. Raises EntriesExpired if the next one is gone."""
@@ -95,8 +101,8 @@ class SimStore:
         return self.journal[seq:]
 
     def load_state(self) -> ClusterState:
-        """The newest snapshot, and the entries after it."""
-        state = decode(self.snapshots[-1][1]) if self.snapshots else ClusterState()
+        """The newest snapshot that can be read, and the entries after it."""
+        state = SimSnapshots(self.snapshots).latest() or ClusterState()
         for entry in self.entries_above(state.seq):
             apply_in_place(state, entry)
         return state
@@ -148,49 +154,52 @@ class SimJournal(Journal):
     def __init__(self, store: SimStore, actor: Actor, dice: Random) -> None:
         self._store, self._actor, self._dice = store, actor, dice
         self._root = SimpleNamespace(uri=lambda name: f"memory:{name}", open=self._open)  # type: ignore[assignment]
-        self._log = SimpleNamespace(last_checkpoint=lambda: -1)  # type: ignore[assignment]
+        self._log = SimpleNamespace(read=self._read_commit, last_checkpoint=self._see_checkpoint)  # type: ignore[assignment]
         self._version = self._opened_at = len(store.versions) - 1
         self._written: int = self._version
         self._table = SimpleNamespace(version=lambda: self._written)  # type: ignore[assignment]
         self._trouble = None
         self._last = store.journal[-1] if store.journal else None
 
-    def _open(self, name: str) -> Any:
-        """The table at its newest version."""
+    def _open(self, name: str, version: int | None = None) -> Any:
+        """The table, at its newest version without another one."""
+        self._sleep(1, 30)
         self._store.check_up()
-        self._written = len(self._store.versions) - 1
+        self._written = len(self._store.versions) - 1 if version is None else version
         return self._table
 
     def _to_rows(self, entries: Sequence[Entry]) -> Any:
         return tuple(entries)
 
     def _append(self, rows: Any, instance: str, batch_id: int, seq: int) -> None:
+        """Who slept while the log went on and was cleaned up finds its next version free: nobody will read that."""
         self._sleep(2, 60)
         self._store.check_up()
         fate = None
         if self._store.spoilt and self._dice.random() < self._store.spoilt:
             fate = self._dice.choice((ANSWER_LOST, NEVER_WRITTEN))
-        if len(self._store.versions) - 1 != self._version:
-            raise OSError(f"version {self._version + 1} is there already")
-        if fate != NEVER_WRITTEN:
+        is_next = len(self._store.versions) - 1 == self._version
+        if not is_next and self._version + 1 >= self._store.checkpoint:
+            raise CommitFailedError(f"version {self._version + 1} is there already")
+        if is_next and fate != NEVER_WRITTEN:
             self._store.append(Version(instance, batch_id, rows))
-        self._sleep(2, 60)
+        self._sleep(2, 60 if fate is None else NO_ANSWER_MS)
         if fate is not None:
             raise OSError(f"no answer ({fate})")
         self._written = self._version + 1
 
-    def _read_since_handle(self, instance: str) -> tuple[Any, list[Commit]]:
-        self._sleep(2, 60)
-        self._store.check_up()
-        newest = len(self._store.versions) - 1
-        commits = [self._describe(number) for number in range(self._version + 1, newest + 1)]
-        self._written = newest
-        return self._table, commits
+    def _see_checkpoint(self, just_answered: bool = False) -> int:
+        return self._store.checkpoint
 
-    def _describe(self, number: int) -> Commit:
+    def _read_commit(self, number: int) -> Commit:
+        if number < self._store.checkpoint:
+            raise LogGone(f"version {number} was cleaned up")
         version = self._store.versions[number]
         info = {"ballast.instance": version.instance, "ballast.seq": version.entries[-1].seq}
         return Commit(number, info, (), removed_data=True, transactions={version.instance: version.batch})
+
+    def _entries_after(self, table: Any) -> list[Entry]:
+        return self._store.entries_above(self.last_seq)
 
     def _retry(self, read: Callable[[], Any]) -> Any:
         try:
@@ -206,8 +215,9 @@ class SimControlTables(ControlTables):
     """The tables of one controller."""
 
     def __init__(self, store: SimStore, instance: str, actor: Actor, dice: Random, metrics: ControlMetrics) -> None:
-        self._store, self._actor, self._instance, self._metrics = store, actor, instance, metrics
+        self._store, self._actor, self._dice, self._instance, self._metrics = store, actor, dice, instance, metrics
         self._journal = SimJournal(store, actor, dice)
+        self._snapshots = SimSnapshots(store.snapshots, self._reach)
         self._give_up = SimpleNamespace(wait=self._wait)  # type: ignore[assignment]
         self._projected_seq = store.state.seq
         self.quarantine = SimpleNamespace(write=lambda *args: None)  # type: ignore[assignment]
@@ -237,8 +247,13 @@ class SimControlTables(ControlTables):
     def project(self, state: ClusterState) -> None:
         """Save a snapshot now and then."""
         if state.seq - self._projected_seq >= SNAPSHOT_EVERY and self._store.up:
-            self._store.save_snapshot(state)
-            self._projected_seq = state.seq
+            with suppress(OSError):
+                self._snapshots.save(state, 0)
+                self._projected_seq = state.seq
+
+    def _reach(self) -> None:
+        self._actor.sleep(delay_ms(self._dice, 2, 60) * self._store.slow)
+        self._store.check_up()
 
     def _wait(self, seconds: float) -> bool:
         self._actor.sleep(1000 * seconds)

@@ -6,7 +6,8 @@
   mass-failure breaker keeps leases alive, and only a lease after an outage of Kafka in which nobody could be heard.
 - Without a valid lease an agent begins to serve nothing and publishes nothing; it begins no session and leaves none
   while it still serves something. Its broker opens nothing for clients, and delivers and acknowledges nothing.
-- After every commit: I2, I3, and that only the living are granted anything. A snapshot is the state it was made of.
+- After every commit: I2, I3, and that only the living are granted anything. A snapshot is the state it
+  was made of, none takes the place of a newer one, and the journal continues each of them.
 - What the journal takes for said, was said (`checks.answers`); the breaker trips when it has to (`checks.breaker`); the
   journal refuses what contradicts it (`checks.refusals`); agents and leaving brokers: `checks.agents`.
 
@@ -42,6 +43,7 @@ from controller.testbed.simulated.checks.emptying import Emptying
 from controller.testbed.simulated.checks.halves import Halves
 from controller.testbed.simulated.checks.refusals import check_refusals
 from controller.testbed.simulated.kafka import SimKafka
+from controller.testbed.simulated.snapshots import Rows
 from controller.testbed.simulated.world import World
 
 CLOCK_LEAST = 0.9  # of the true time, by any clock
@@ -154,8 +156,13 @@ class Witness:
         if any(entry.kind is not Kind.OFFSETS for entry in entries):
             check_state(before, after)
 
-    def saves(self, state: ClusterState, text: str) -> None:
-        """A snapshot was made of the state."""
+    def saves(self, state: ClusterState, rows: Rows, first_seq: int) -> None:
+        """A snapshot was made of the state; the journal begins at `first_seq`."""
+        (oldest, _), (newest, text) = rows[0], rows[-1]
+        if newest != state.seq:
+            self.note(f"a snapshot of seq {state.seq} takes the place of one of seq {newest}")
+        if oldest + 1 < first_seq:
+            self.note(f"the snapshot of seq {oldest} cannot be continued: the journal begins at entry {first_seq}")
         check_fold(decode(text), [], state)
 
     # ------------------------------------------------------------ inside

@@ -278,6 +278,25 @@ def test_a_cleaned_up_log_is_judged_by_the_rows(root: TableRoot, store: Store) -
         HISTORY.commit(journal, 2, 3)
 
 
+def test_ones_own_commit_is_known_by_its_rows_when_the_log_no_longer_tells(root: TableRoot, store: Store) -> None:
+    journal = Journal(root)
+    HISTORY.commit(journal, 0, 2)
+    real, doubted = store.real, journal.version + 1
+
+    def write_then_clean_up(*args: Any, **kwargs: Any) -> None:
+        real(*args, **kwargs)
+        compact(root)
+        root.open("journal").create_checkpoint()
+        (Path(root.uri("journal")) / "_delta_log" / f"{doubted:020d}.json").unlink()
+        raise TimeoutError("no answer")
+
+    store.real = write_then_clean_up
+    HISTORY.commit(journal, 2, 3)
+    store.real = real
+    HISTORY.commit(journal, 3)
+    assert stored(root) == HISTORY.entries
+
+
 def test_a_store_that_never_takes_the_commit_is_told_as_such(root: TableRoot, store: Store) -> None:
     journal = Journal(root)
     store.plan = ["lost"] * journal_module.COMMIT_ATTEMPTS
