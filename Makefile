@@ -12,7 +12,7 @@ MINUTES ?= 20
 .PHONY: help setup demo pulsar pulsar-demo test test-unit test-policy test-random test-orders sim chaos model test-e2e test-thorough test-slow test-faults test-pulsar test-pulsar-testbed test-cluster test-ui mutants soak lint fmt bench lock docs clean
 
 # Pages made from the code; `make lint` compares them with it (`python -m benchmarks.pages.modules --write` writes one).
-PAGES := modules metrics reasons coverage
+PAGES := modules metrics reasons coverage strategies
 
 # Leaves out the tests that run only when they are asked for.
 QUICK := not slow and not faults and not soak and not cluster and not pulsar and not ui

@@ -120,6 +120,7 @@ def test_every_point_is_among_them() -> None:
     assert set(KILLS) | {"journal.read_log"} == of_a_batch
 
 
+@pytest.mark.thorough
 def test_a_store_that_fails_in_every_way(tmp_path: Path) -> None:
     cluster = story(3, tmp_path, list(FAILURES))
     assert cluster.ends.count("OSError") == 2, cluster.ends

@@ -64,6 +64,7 @@ def test_the_simulator_holds_it_to_the_invariants(site: Path, tmp_path: Path) ->
     assert "strategy gentle, 15 rounds" in ballast(site, "sim", tmp_path / "named.txt")[0]
 
 
+@pytest.mark.thorough
 def test_a_backtest_compares_it_on_several_processes(site: Path, tmp_path: Path) -> None:
     reports = tmp_path / "reports.jsonl"
     Day(brokers=4, bundles=40, steps=40).write_lines(reports)

@@ -12,6 +12,7 @@ from benchmarks.pages.strategies import main, render
 from benchmarks.pages.strategy_field import losses
 
 
+@pytest.mark.thorough
 def test_the_page_is_what_the_strategies_do() -> None:
     assert main([]) == 0, "run `python -m benchmarks.pages.strategies --write`"
 

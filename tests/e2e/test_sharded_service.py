@@ -24,7 +24,7 @@ from tests.e2e.plain_controller import PlainController, write_settings
 from tests.e2e.programs import ballast
 from tests.e2e.waiting import wait_until
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.thorough]
 FILE = ROOT / "docs" / "examples" / "counters" / "ballast_counters.py"
 NAMESPACE = "app/counters"
 KEYS = [f"k{at}" for at in range(20)]

@@ -33,6 +33,7 @@ CONTROL = ("journal", "ownership", "brokers", "control_state")
 
 
 @pytest.mark.timeout(400)
+@pytest.mark.thorough
 def test_nothing_grows_with_what_was_journaled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cleanup_module, "FEWEST_FILES", 16)
     monkeypatch.setattr(cleanup_module, "FIRST_PASS_S", 0.5)

@@ -48,6 +48,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.covers("backtest")
+@pytest.mark.thorough
 def test_two_runs_give_the_same_bytes_whatever_the_number_of_processes(
     day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,6 +50,7 @@ def test_every_bundle_has_a_topic_of_theirs() -> None:
 # ---------------------------------------------------------------- planted bugs: ownership is right, messages are not
 
 
+@pytest.mark.thorough
 def test_a_cursor_that_moves_back_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     accept = Subscription.accept
 

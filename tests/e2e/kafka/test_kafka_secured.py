@@ -44,6 +44,7 @@ def test_every_client_comes_in(secured: Secured) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_spark_comes_in_by_the_same_settings(secured: Secured, spark: Any) -> None:
     names = TopicNames("spark.")
     ensure_topics(secured.bootstrap, live_topics(names), secured.client)

@@ -44,6 +44,7 @@ def test_lines_go_in_and_come_out_while_the_bundle_moves(
     assert (rest.returncode, rest.stdout) == (0, "after\n"), "the first message was acknowledged"
 
 
+@pytest.mark.thorough
 def test_a_partitioned_topic_is_produced_to_and_consumed_whole(
     cluster: LocalCluster, served: Callable[[int, int], list[str]]
 ) -> None:

@@ -22,7 +22,7 @@ from tests.questions import DuckQuestions, Rows, SparkQuestions, plain
 from tests.unit.control.observed_driver import BUNDLES, observed_driver
 from tests.unit.control.step_driver import with_settings
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 DAY_MS = 86_400_000
 START_MS = 20_000 * DAY_MS
 ZEROS = {STRING: "", LONG: 0, DOUBLE: 0.0, BOOLEAN: False}
