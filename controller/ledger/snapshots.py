@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import ColumnProperties, CommitProperties, DeltaTable, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from controller.domain.apply import apply_in_place
@@ -31,6 +31,11 @@ log = logging.getLogger(__name__)
 NAME = CONTROL_STATE.name
 KEPT = 3
 SAVE_ATTEMPTS = 5
+ONE_BY_ONE = WriterProperties(  # a snapshot takes megabytes: who wants one reads one, and none for its statistics
+    compression="SNAPPY",
+    max_row_group_size=1,
+    column_properties={"state_json": ColumnProperties(statistics_enabled="NONE")},
+)
 
 
 class Snapshots:
@@ -70,10 +75,17 @@ class Snapshots:
                 log.error("base snapshot of seq %d cannot be read: %r; taking an older one", seq, error)
         return None
 
-    def newest(self) -> tuple[int, str] | None:
-        """The newest snapshot as it is stored, readable or not: its seq, and what `encode` made of the state."""
-        _, rows = self._open()
-        return _row(rows, rows.num_rows - 1) if rows.num_rows else None
+    def newest(self) -> tuple[int, memoryview] | None:
+        """The newest snapshot as it is stored, readable or not: its seq, and what `encode` made of the state, as UTF-8.
+
+        Reads no other one.
+        """
+        table = self._root.open(NAME)
+        seqs = read_range(table, self._log, CONTROL_STATE, "seq", above=-1, columns=["seq"])["seq"].to_pylist()
+        if not seqs:
+            return None
+        found = read_range(table, self._log, CONTROL_STATE, "seq", max(seqs) - 1, columns=["state_json"])
+        return max(seqs), memoryview(found["state_json"][0].as_buffer())
 
     def floor(self) -> int | None:
         """The seq that every kept snapshot includes; None unless at least one of them is readable.
@@ -95,7 +107,7 @@ class Snapshots:
         named = CommitProperties(max_commit_retries=0, custom_metadata={"ballast.instance": instance})
         with writing(self._root.uri(NAME)):
             found = for_table(table, arrow_table(CONTROL_STATE, rows))
-            write_deltalake(table, found, mode="overwrite", commit_properties=named)
+            write_deltalake(table, found, mode="overwrite", commit_properties=named, writer_properties=ONE_BY_ONE)
 
 
 def _row(rows: pa.Table, at: int) -> tuple[int, str]:

@@ -12,7 +12,7 @@ from typing import Any
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
-from controller.domain.errors import BallastError
+from controller.domain.errors import BadRecord, BallastError
 from controller.domain.ids import Bundle
 from controller.domain.overrides import Override
 from controller.domain.ownership import State
@@ -41,12 +41,9 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
     `look_back`: rounds of the strategy in charge that are searched for a bundle as a candidate.
     """
     view = EvidenceView(reader)
-    found = view.decisions(decision_id=name)
-    if found:
-        return _decision(reader, view, found[0])
-    rounds = [row for row in view.rounds() if row["round_id"] == name]
-    if rounds:
-        return {"about": "round", "rounds": [_round(view, row, reader.window_ms) for row in rounds]}
+    document = None if _is_bundle_name(name) else _evidence_document(reader, view, name)
+    if document is not None:
+        return document
     state = reader.outline((name,)).state
     if name in state.brokers:
         document = broker_document(view, name, state.session_of(name) is not None)
@@ -68,6 +65,25 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
         "broker, a bundle, a command (`ballast journal`) or a reason code (docs/reasons.md); evidence older than its "
         "retention is gone"
     )
+
+
+def _is_bundle_name(name: str) -> bool:
+    try:
+        Bundle.parse(name)
+    except BadRecord:
+        return False
+    return True
+
+
+def _evidence_document(reader: Reader, view: EvidenceView, name: str) -> Row | None:
+    """The document about a decision or a round of this name; None if there is none."""
+    found = view.decisions(decision_id=name)
+    if found:
+        return _decision(reader, view, found[0])
+    rounds = [row for row in view.rounds() if row["round_id"] == name]
+    if rounds:
+        return {"about": "round", "rounds": [_round(view, row, reader.window_ms) for row in rounds]}
+    return None
 
 
 def bundle_now(state: ClusterState, name: str) -> Row | None:

@@ -91,7 +91,7 @@ def _read(tables: TableRoot, names: Collection[str]) -> Outline | None:
     return outline_of(text, entries, names)
 
 
-def outline_of(text: str, entries: Sequence[Entry], names: Iterable[str] = ()) -> Outline:
+def outline_of(text: str | memoryview, entries: Sequence[Entry], names: Iterable[str] = ()) -> Outline:
     """The outline after the entries that follow a snapshot. Raises what decoding it and applying them raises."""
     parts = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     rows = msgspec.json.decode(parts.pop("bundles"), type=dict[str, BundleRow])

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake import TableFeatures as Features
@@ -21,6 +22,8 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import IncompatibleTable, OutcomeUnknown, describe_error
 from controller.domain.load import RESOURCES
 from controller.domain.overrides import Override
+from controller.domain.state import ClusterState
+from controller.domain.state_codec import decode
 from controller.ledger.append import append, append_rows
 from controller.ledger.evidence import read_joined, round_row, write_evidence
 from controller.ledger.journal_commit import Journal
@@ -204,6 +207,24 @@ def test_tables_of_a_newer_version_are_written_all_the_same(root: TableRoot) -> 
         assert rows.num_rows, name
         assert rows["tide"].null_count == rows["moons"].null_count == rows.num_rows
     assert [row["attempt_id"] for row in read_joined(root, "rounds").to_pylist()] == ["kept"]
+
+
+def test_the_newest_snapshot_is_read_without_the_others(root: TableRoot) -> None:
+    """Each is a row group, without statistics of a column whose values take megabytes."""
+    root.create_all()
+    saved = [ClusterState(seq=seq) for seq in (1, 2, 3)]
+    snapshots = Snapshots(root)
+    assert snapshots.newest() is None
+    for state in saved:
+        assert snapshots.save(state, at_ms=1)
+    newest = snapshots.newest()
+    assert newest is not None
+    assert (newest[0], decode(bytes(newest[1]).decode())) == (3, saved[-1])
+    (file,) = root.open("control_state").file_uris()
+    groups = pq.ParquetFile(file).metadata
+    column = groups.schema.names.index("state_json")
+    assert [groups.row_group(at).num_rows for at in range(groups.num_row_groups)] == [1, 1, 1]
+    assert [groups.row_group(at).column(column).is_stats_set for at in range(3)] == [False] * 3
 
 
 def test_evidence_of_a_version_without_a_column_is_read(root: TableRoot) -> None:
