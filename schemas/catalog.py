@@ -1,24 +1,10 @@
-"""Every record and every table, by name."""
+"""Every table by name. The records on Kafka are in `schemas.wire`, which who reads tables need not import."""
 
 from __future__ import annotations
 
-from schemas import control_tables, evidence_tables, load_tables, usage_table, wire
+from schemas import control_tables, evidence_tables, load_tables, usage_table
 from schemas.journal import JOURNAL
 from schemas.record import Record
-
-RECORDS: dict[str, Record] = {
-    record.name: record
-    for record in (
-        wire.LOAD_REPORT,
-        wire.HEARTBEAT,
-        wire.TICK,
-        wire.BROKER_EVENT,
-        wire.ASSIGN_REQUEST,
-        wire.COMMAND,
-        wire.JOURNAL_ENTRY,
-        wire.JOURNAL_FEED,
-    )
-}
 
 TABLES: dict[str, Record] = {
     record.name: record

@@ -9,10 +9,11 @@ import json
 import sys
 from pathlib import Path
 
-from schemas.catalog import RECORDS, TABLES
+from schemas.catalog import TABLES
 from schemas.delta import delta_ddl
 from schemas.json_schema import json_schema
 from schemas.reference import reference
+from schemas.wire import RECORDS
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = "tests/golden/schemas"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from schemas.record import BOOLEAN, DOUBLE, LONG, STRING, Field, Record, TableOptions
-from schemas.wire import FIELD_UNITS, RESOURCE_UNITS
+from schemas.units import FIELD_UNITS, RESOURCE_UNITS
 
 _BROKER = Field("broker", STRING, "", "broker id")
 _INCARNATION = Field("incarnation", LONG, "", "incarnation of the broker")

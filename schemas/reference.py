@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from schemas.catalog import RECORDS, TABLES
+from schemas.catalog import TABLES
 from schemas.delta import delta_properties
 from schemas.record import Field, ListOf, MapOf, Record, Scalar, Struct, Type
+from schemas.wire import RECORDS
 
 _HEAD = """# Tables and records
 

@@ -7,6 +7,7 @@ from controller.domain.ids import RING_END
 from controller.domain.load import BUNDLE_FIELDS, RATES, RESOURCES
 from schemas.journal import JOURNAL_FIELDS
 from schemas.record import DOUBLE, LONG, OBJECT, STRING, Field, ListOf, MapOf, Record, Struct
+from schemas.units import FIELD_UNITS, RESOURCE_UNITS
 
 BROKER_PATTERN = r"^[A-Za-z0-9._\-\[\]:]{1,255}$"
 BUNDLE_PATTERN = r"^[^/\s]+/[^/\s]+/0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}$"
@@ -14,30 +15,6 @@ BUNDLE_PATTERN = r"^[^/\s]+/[^/\s]+/0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}$"
 # controller.loads.rules.
 REPORTED_BUNDLE_PATTERN = r"^[^/\s]{1,128}/[^/\s]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}$"
 _COUNT = {"minimum": 0, "exclusiveMaximum": 2**53}
-
-RESOURCE_UNITS = {
-    "cpu": "percent of one core",
-    "memory": "bytes",
-    "direct_memory": "bytes",
-    "bandwidth_in": "bytes/s",
-    "bandwidth_out": "bytes/s",
-    "disk_io": "bytes/s",
-}
-FIELD_UNITS = {
-    "msg_rate_in": "messages/s",
-    "msg_rate_out": "messages/s",
-    "throughput_in": "bytes/s",
-    "throughput_out": "bytes/s",
-    "topics": "count",
-    "partitions": "count",
-    "producers": "count",
-    "consumers": "count",
-    "sessions": "count",
-    "unacked": "messages",
-    "backlog_bytes": "bytes",
-    "storage_bytes": "bytes",
-    "cache_bytes": "bytes",
-}
 
 _VERSION = Field("v", LONG, "", "schema version", rules={"const": VERSION})
 _BROKER = Field("broker", STRING, "", "broker id, host:port of its web service", rules={"pattern": BROKER_PATTERN})
@@ -214,3 +191,17 @@ JOURNAL_FEED = Record(
         Field("engine", Struct(_ENGINE), "", "what the controller runs on, once that is known", nullable=True),
     ),
 )
+
+RECORDS: dict[str, Record] = {
+    record.name: record
+    for record in (
+        LOAD_REPORT,
+        HEARTBEAT,
+        TICK,
+        BROKER_EVENT,
+        ASSIGN_REQUEST,
+        COMMAND,
+        JOURNAL_ENTRY,
+        JOURNAL_FEED,
+    )
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.bus.security import check_client_settings
 from controller.config.layers import format_value
-from controller.config.policy_values import placement_settings
+from controller.config.placement_values import placement_settings
 from controller.config.settings import DEFINITIONS, Settings
 from controller.config.store_options import check_storage_options
 from controller.domain.errors import ConfigError

@@ -8,15 +8,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from controller.config.placement_values import placement_settings
 from controller.config.pulsar_names import PULSAR_NAMES
 from controller.config.settings import Settings
 from controller.domain.settings.agent_groups import AgentGroups
-from controller.domain.settings.placement import (
-    AntiAffinityGroup,
-    FailureDomain,
-    IsolationPolicy,
-    PlacementSettings,
-)
 from controller.domain.settings.policy import (
     MIB,
     BrokerCaps,
@@ -52,23 +47,6 @@ def broker_caps(settings: Settings) -> BrokerCaps:
     """The caps on what a broker holds."""
     b = settings.broker
     return BrokerCaps(b.max_topics, b.max_memory, b.max_net_usage, b.max_bundles)
-
-
-def placement_settings(settings: Settings) -> PlacementSettings:
-    """The hard rules of placement."""
-    p = settings.placement
-    domains = p.failure_domains if p.failure_domains_enabled else {}
-    return PlacementSettings(
-        isolation=tuple(
-            IsolationPolicy(
-                name, rule["namespaces"], rule["primary"], rule.get("secondary", ()), rule.get("min_available", 1)
-            )
-            for name, rule in p.isolation.items()
-        ),
-        failure_domains=tuple(FailureDomain(name, brokers) for name, brokers in domains.items()),
-        anti_affinity=tuple(AntiAffinityGroup(name, spaces) for name, spaces in p.anti_affinity.items()),
-        prefer_later_versions=p.prefer_later_versions,
-    )
 
 
 def shed_settings(settings: Settings) -> ShedSettings:

@@ -15,9 +15,10 @@ from controller.ledger.journal_commit import Journal
 from controller.ledger.loads import loads_progress
 from controller.ledger.tables import TableRoot
 from schemas.arrow import arrow_table
-from schemas.catalog import RECORDS, TABLES
+from schemas.catalog import TABLES
 from schemas.delta import delta_ddl, delta_properties
 from schemas.spark import spark_ddl, spark_struct
+from schemas.wire import RECORDS
 
 pytestmark = pytest.mark.spark
 

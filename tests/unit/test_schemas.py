@@ -15,13 +15,14 @@ from controller.domain.events import parse_assign_request, parse_broker_event, p
 from controller.domain.ids import Bundle, Session
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from schemas.arrow import arrow_schema, arrow_table
-from schemas.catalog import RECORDS, TABLES
+from schemas.catalog import TABLES
 from schemas.delta import delta_ddl, delta_properties
 from schemas.generate import generate_files, stale, write
 from schemas.json_schema import json_schema
 from schemas.record import LONG, STRING, Field, ListOf, MapOf, Record, Struct
 from schemas.spark import ddl_type
-from schemas.wire import FIELD_UNITS, RESOURCE_UNITS
+from schemas.units import FIELD_UNITS, RESOURCE_UNITS
+from schemas.wire import RECORDS
 
 SESSION = Session("127.0.0.1:8080", 3, "abc123", 2)
 BUNDLE = "public/default/0x00000000_0x40000000"

@@ -18,7 +18,7 @@ from controller.cli.show import (
     percent_text,
     time_text,
 )
-from controller.config.policy_values import placement_settings
+from controller.config.placement_values import placement_settings
 from controller.config.settings import Settings
 from controller.domain.decision import PlanPhase
 from controller.domain.errors import BallastError, without_login

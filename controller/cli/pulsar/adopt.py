@@ -20,7 +20,7 @@ from controller.cli.pulsar.check import read_requirements
 from controller.cli.pulsar.connection import Connection, takes_connection
 from controller.cli.send_command import ANSWER_S
 from controller.cli.show import emit_json, emit_table, emit_text
-from controller.config.policy_values import placement_settings
+from controller.config.placement_values import placement_settings
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
 from controller.domain.facts import MUST_BE_OFF

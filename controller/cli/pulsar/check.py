@@ -18,7 +18,7 @@ from controller.brokers.pulsar.policies import Policies, read_policies
 from controller.cli.options import PROBLEM, AsJson, report_errors
 from controller.cli.pulsar.connection import Connection, takes_connection
 from controller.cli.show import emit_json, emit_table, emit_text
-from controller.config.policy_values import placement_settings
+from controller.config.placement_values import placement_settings
 from controller.domain.settings.placement import PlacementSettings
 from controller.operations.adoption import read_adoption
 from controller.operations.pulsar_requirements import WRONG, Requirement, judge_adoption, judge_requirements

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import controller
-from controller.config.policy_values import placement_settings
+from controller.config.placement_values import placement_settings
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind

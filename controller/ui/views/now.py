@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from controller.config.policy_values import placement_settings, resource_weights, shed_settings
+from controller.config.placement_values import placement_settings
+from controller.config.policy_values import resource_weights, shed_settings
 from controller.config.settings import Settings
 from controller.control.policy_commands import CONFIGURED
 from controller.domain.errors import without_login

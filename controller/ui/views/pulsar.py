@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
-from controller.config.policy_values import placement_settings
+from controller.config.placement_values import placement_settings
 from controller.domain.entries import Entry, Kind
 from controller.domain.facts import POLICIES, SUSPECT
 from controller.domain.reasons.words import describe_reason

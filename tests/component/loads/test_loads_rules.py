@@ -14,8 +14,8 @@ from controller.domain.settings.agent_groups import AgentGroups
 from controller.loads.rules import RULES
 from controller.loads.seen import Seen
 from controller.loads.settings import LoadsSettings
-from schemas.catalog import RECORDS
 from schemas.json_schema import json_schema
+from schemas.wire import RECORDS
 from tests.component.loads.loads_records import answered, order_of, rules_of
 from tests.spark.loads.loads_samples import BAD, SMALL, START_MS, Row, bad_value, report, row
 
