@@ -41,7 +41,7 @@ class Kind(str, Enum):
     OWNERSHIP = "ownership"  # bundle, state, epoch, by, to; data: released, fence, fencer, boundary, ...
     SPLIT = "split"  # bundle (parent), by; data: children {name: epoch}
     TOPIC_UNLOAD = "topic_unload"  # bundle, by; data: topic
-    COMMAND_ACCEPTED = "command_accepted"  # command_id; data: kind, args, who, why
+    COMMAND_ACCEPTED = "command_accepted"  # command_id, reason: what it left as it is; data: kind, args, who, why
     COMMAND_REJECTED = "command_rejected"  # same, reason says why
     MODE = "mode"  # data: mode
     STRATEGY = "strategy"  # data: strategy, challengers; null: as configured

@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 
 def command_row(answer: Mapping[str, Any]) -> Row:
-    """A command by the row of the entry that answers it. `reason`: why it was rejected."""
+    """A command by the row of the entry that answers it. `reason`: why it was rejected, or what it left as it is."""
     data = json.loads(answer["data"] or "{}")
     told = {name: data.get(name) or None for name in ("kind", "who", "why")}
     of_entry = {name: answer[name] for name in ("command_id", "seq", "at_ms")}
