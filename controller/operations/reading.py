@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.partial.outline import Outline, load_outline
 from controller.ledger.repair.missing import NEXT_STEP, lost_rounds_text
 from controller.ledger.snapshots import load_state
+from controller.operations.capture.about import slice_end_ms
 from controller.process.paths import RUN, START_DEMO
 from schemas.catalog import TABLES
 from schemas.journal import JOURNAL
@@ -56,6 +58,11 @@ class Reader:
         self.window_ms = 1_000 * (settings.loads.short_horizon_s + settings.loads.pane_s)
         if not self.root.exists("journal"):
             raise no_tables(self.root.root, settings.file)
+
+    @cached_property
+    def slice_end_ms(self) -> int | None:
+        """The wall-clock time at which the slice ends that these tables are; None for a cluster's tables."""
+        return slice_end_ms(self.root.root)
 
     def state(self) -> ClusterState:
         """The cluster's state according to the journal."""
