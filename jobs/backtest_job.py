@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     given = _arguments(argv)
     try:
         settings = load_settings(given.conf, given.profile, given.set)
-        replay = Replay(round(settings.rounds.round_interval_s * 1000), given.missed_steps, given.gap_ms)
+        replay = Replay(given.round_interval_ms, given.missed_steps, given.gap_ms)
         job = Job(given.recording, policy_settings(settings), replay)
         points = points_to_run(given.strategies.split(","), given.grid, job.base)
         store = Store(given.out)
@@ -68,6 +68,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--recording", required=True, metavar="DIGEST", help="which recording the arrays are of")
     parser.add_argument("--strategies", required=True, metavar="A,B", help="as in the command")
     parser.add_argument("--grid", action="append", default=[], metavar="KNOB=V,V", help="as in the command; repeatable")
+    parser.add_argument("--round-interval-ms", type=int, required=True, metavar="MS", help="as the command found it")
     parser.add_argument("--missed-steps", type=int, required=True, metavar="N", help="as in the command")
     parser.add_argument("--gap-ms", type=int, required=True, metavar="MS", help="as in the command")
     add_settings_arguments(parser)

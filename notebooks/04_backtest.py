@@ -20,7 +20,8 @@ from pyspark.sql import functions as F
 
 from controller.backtest.point.grid import configured_value, points_to_run
 from controller.backtest.point.result import to_columns
-from controller.backtest.recording.input import PANES_STEP_MS, read_input
+from controller.backtest.recording.input import read_input
+from controller.backtest.recording.pace import pace_of
 from controller.backtest.recording.prepared import Replay, prepare
 from controller.backtest.report.configuration import check_values
 from controller.backtest.report.report import CONF, PARETO, REPORT, TIMELINE, write_report
@@ -31,7 +32,6 @@ from controller.config.policy_values import policy_settings
 from controller.loads.recorded import Overrides
 from jobs.backtest_tasks import run_tasks
 from plots import picture
-from views import recorded_interval_ms
 
 dbutils.widgets.text("tables", "run/tables", "Folder of the Delta tables")
 dbutils.widgets.text("out", "run/backtest", "Folder for results; what is finished there is not run again")
@@ -55,8 +55,8 @@ base = policy_settings(settings)
 
 # COMMAND ----------
 
-interval_ms = recorded_interval_ms(spark, TABLES) or round(settings.rounds.round_interval_s * 1000)
-found = read_input(TABLES, interval_ms if interval_ms < PANES_STEP_MS else None, Overrides(), OUT / QUARANTINE)
+pace = pace_of(TABLES, settings)
+found = read_input(TABLES, pace.step_ms, Overrides(), OUT / QUARANTINE)
 recording = found.recording
 facts = {
     "reports": TABLES,
@@ -66,7 +66,7 @@ facts = {
     "last_ms": int(recording.at_ms[-1]),
     "brokers": len(recording.brokers),
     "bundles": len(recording.bundles),
-    "round_interval_ms": interval_ms,
+    "round_interval_ms": pace.interval_ms,
 }
 recorded = spark.createDataFrame([(name, str(value)) for name, value in facts.items()], "what string, value string")
 display(recorded)

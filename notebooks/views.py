@@ -84,18 +84,6 @@ def _as_they_ended(decisions: DataFrame) -> DataFrame:
     )
 
 
-def recorded_interval_ms(spark: Any, folder: str) -> int | None:
-    """The usual time between two rounds of the strategy in charge, in ms; None where fewer than two were recorded."""
-    root = absolute(folder)
-    try:
-        moments = _counted(spark, root, "rounds", read(spark, root, "rounds")).select("at_ms").distinct()
-        apart = F.col("at_ms") - F.lag("at_ms").over(Window.orderBy("at_ms"))
-        usual = moments.select(apart.alias("apart")).agg(F.percentile("apart", F.lit(0.5))).first()[0]
-    except PySparkException:  # a copy of the panes alone
-        return None
-    return round(usual) if usual else None
-
-
 def version_up_to(spark: Any, root: str, name: str, column: str, most: int) -> int | None:
     """The newest version of a table without a row whose `column` is above `most`; None where it is gone already.
 

@@ -32,6 +32,7 @@ def job_arguments(
 ) -> list[str]:  # fmt: skip
     """The arguments of jobs/backtest.py that give it the same points."""
     words = ["--out", str(store.folder.resolve()), "--recording", job.digest, "--strategies", strategies]
+    words += ["--round-interval-ms", str(job.replay.round_interval_ms)]
     words += ["--missed-steps", str(job.replay.missed_steps), "--gap-ms", str(job.replay.gap_ms)]
     words += ["--conf", str(conf)] if conf else []
     words += ["--profile", profile] if profile else []

@@ -44,7 +44,8 @@ def print_outcome(outcome: Outcome, kind: str, as_json: bool, more: Mapping[str,
             }
         )
     elif outcome.accepted:
-        typer.echo(f"accepted: {kind} {outcome.command_id}, journal seq {outcome.seq}")
+        rest = f"; {outcome.reason}" if outcome.reason else ""
+        typer.echo(f"accepted: {kind} {outcome.command_id}, journal seq {outcome.seq}{rest}")
     else:
         typer.echo(f"ballast: rejected: {outcome.reason} (command {outcome.command_id})", err=True)
     if not outcome.accepted:

@@ -33,6 +33,7 @@ from controller.config.sections.weighted import Weighted
 from controller.domain.errors import without_login
 
 HIDDEN = "***"
+OVERRIDE = "override"  # the origin of what a command line sets
 _SECRET = re.compile(r"passw|pasw|pwd|secret|jaas|token|credential|(private|access)[._-]?key", re.IGNORECASE)
 _REVEALED = re.compile(rf"({_SECRET.pattern})[^\s=:]*\s*[=:](?!\s*.?{re.escape(HIDDEN)}(?![\w*]))", re.IGNORECASE)
 
@@ -127,7 +128,7 @@ class Settings(BaseModel):
             f"profile {self._profile}" if self._profile else "",
         ]
         named += sorted(origin for origin in origins if origin.startswith("environment"))
-        sets = [f"{path}={_word(self.value(path))}" for path, origin in self._origins.items() if origin == "override"]
+        sets = [f"{path}={_word(self.value(path))}" for path, origin in self._origins.items() if origin == OVERRIDE]
         named.append(f"--set {', '.join(sets)}" if sets else "")
         return "; ".join(filter(None, named))
 

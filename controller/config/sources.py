@@ -19,7 +19,7 @@ from controller.config.layers import (
     unknown_key_text,
 )
 from controller.config.pulsar_names import PULSAR_NAMES
-from controller.config.settings import DEFINITIONS, is_secret, reveals_secret
+from controller.config.settings import DEFINITIONS, OVERRIDE, is_secret, reveals_secret
 from controller.config.store_options import where_credentials_go
 from controller.config.yaml_text import parse_yaml, yaml_value
 from controller.domain.errors import ConfigError, printable
@@ -121,9 +121,9 @@ def layer_of_overrides(overrides: Sequence[str]) -> Layer:
         if parent:
             entries.setdefault(parent, {})[name[len(parent) + 1 :]] = yaml_value(text)
         else:
-            named[name] = _from_text(name, text, "override")  # the last of equal names wins, as in a shell
+            named[name] = _from_text(name, text, OVERRIDE)  # the last of equal names wins, as in a shell
     _check_no_secret(named, entries)
-    whole: Iterable[tuple[str, object, str]] = [(path, inner, "override") for path, inner in entries.items()]
+    whole: Iterable[tuple[str, object, str]] = [(path, inner, OVERRIDE) for path, inner in entries.items()]
     return layer_of_names([*named.values(), *whole])
 
 

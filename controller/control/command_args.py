@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from controller.domain.errors import BadRecord, shown
@@ -11,6 +12,28 @@ from controller.domain.strict_json import WHOLE_END, is_whole
 
 Effect = Callable[[], Any]
 MAX_TEXT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class InPart:
+    """An effect that carries out a part of what was asked; `rest` says what is left as it is, for the answer."""
+
+    effect: Effect
+    rest: str
+
+    def __call__(self) -> None:
+        self.effect()
+
+
+def all_but_there(effect: Effect, namespace: str, target: str | None, there: int, elsewhere: int) -> Effect:
+    """The effect of an unload of a namespace, told that `there` of its owned bundles are at the target already and
+    `elsewhere` are not. Raises BadRecord if all are there."""
+    if target is None or not there:
+        return effect
+    if not elsewhere:
+        raise BadRecord("to", f"every owned bundle of {namespace} is at {target} already")
+    owned = f"{there} of the {there + elsewhere} owned bundles of {namespace}"
+    return InPart(effect, f"{target} owns {owned} already: what is there stays")
 
 
 def text_of(command: Command, key: str) -> str:

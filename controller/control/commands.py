@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from controller.control.command_args import Effect, number_of, text_of
+from controller.control.command_args import Effect, InPart, all_but_there, number_of, text_of
 from controller.control.context import Context
 from controller.control.order_commands import ADOPTION_HANDLERS, ORDER_HANDLERS, is_release
 from controller.control.policy_commands import end_override, set_override, set_strategy
@@ -18,7 +18,7 @@ from controller.control.strays import is_meant_for_another
 from controller.domain.entries import Kind
 from controller.domain.errors import BadRecord
 from controller.domain.events import COMMAND_KINDS, Command
-from controller.domain.ids import MAX_PARTITIONS, Bundle, namespace_of, partition_names, topic_hash
+from controller.domain.ids import MAX_PARTITIONS, Bundle, Session, namespace_of, partition_names, topic_hash
 from controller.domain.ownership import Ownership, State
 from controller.domain.ring import initial_bundles, locate
 from controller.domain.state import METADATA, MODES
@@ -51,7 +51,7 @@ def on_command(ctx: Context, command: Command) -> None:
     except BadRecord as error:
         _record(ctx, Kind.COMMAND_REJECTED, command, error.text)
         return
-    _record(ctx, Kind.COMMAND_ACCEPTED, command, None)
+    _record(ctx, Kind.COMMAND_ACCEPTED, command, effect.rest if isinstance(effect, InPart) else None)
     effect()
 
 
@@ -95,7 +95,7 @@ def _unload_bundle(ctx: Context, command: Command) -> Effect:
         raise BadRecord("bundle", f"{record.bundle} is owned by nobody")
     if record.state is not State.OWNED:
         raise BadRecord("bundle", f"{record.bundle} is {record.state.value}; try again when it is owned")
-    if record.by is not None and record.by == ctx.state.session_of(str(command.args.get("to") or "")):
+    if record.by is not None and record.by == _target_of(ctx, command):
         raise BadRecord("to", f"{record.by.broker} owns {record.bundle} already")
     return lambda: _unload(ctx, command, record)
 
@@ -105,20 +105,21 @@ def _unload_namespace(ctx: Context, command: Command) -> Effect:
     if namespace not in ctx.state.namespaces:
         raise BadRecord("namespace", f"{namespace} does not exist")
     _check_target(ctx, command)
+    target = _target_of(ctx, command)
     owned = [r for b in ctx.state.namespaces[namespace] if (r := ctx.state.bundles[str(b)]).state is State.OWNED]
+    moving = [record for record in owned if target is None or record.by != target]
 
     def effect() -> None:
-        for record in owned:
+        for record in moving:
             _unload(ctx, command, record)
 
-    return effect
+    there = len(owned) - len(moving)
+    return all_but_there(effect, namespace, target.broker if target else None, there, len(moving))
 
 
 def _unload(ctx: Context, command: Command, record: Ownership) -> None:
     """Transfer to the named broker; without one, release the bundle and let placement choose."""
-    target = ctx.state.session_of(str(command.args.get("to") or ""))
-    if target is not None and target == record.by:
-        return
+    target = _target_of(ctx, command)
     if target is not None:
         ctx.move(
             record,
@@ -221,6 +222,11 @@ def _living(ctx: Context, name: str) -> Ownership:
         what = "was split and is retired" if record else "is no bundle of any namespace"
         raise BadRecord("bundle", f"{name} {what}")
     return record
+
+
+def _target_of(ctx: Context, command: Command) -> Session | None:
+    """The living session of the broker named as target; None if none is named."""
+    return ctx.state.session_of(str(command.args.get("to") or ""))
 
 
 def _check_target(ctx: Context, command: Command) -> None:

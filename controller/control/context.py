@@ -56,7 +56,7 @@ class Batch:
 @dataclass(slots=True)
 class Evidence:
     """A round's result and the outcome of each of its decisions (decision id -> outcome). `behind`: the plan of an
-    earlier round was to go first, so moves of this one wait for no approval of their own."""
+    earlier round is kept, so moves of this one that are held back wait for no approval of their own."""
 
     result: RoundResult
     outcomes: dict[str, str]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from controller.control.command_args import Effect, number_of, text_of
+from controller.control.command_args import Effect, all_but_there, number_of, text_of
 from controller.control.context import Context
 from controller.control.orders import (
     Wanted,
@@ -59,7 +59,8 @@ def _unload_namespace(ctx: Context, command: Command) -> Effect:
         raise BadRecord("namespace", f"{namespace} does not exist, or the agent does not see it")
     target = _target_of(command)
     names = [str(bundle) for bundle in bundles_of_ring(namespace, ring)]
-    seen = [one for name in names if (one := ctx.state.observed.bundles.get(name)) and one.broker not in (None, target)]
+    owned = [one for name in names if (one := ctx.state.observed.bundles.get(name)) and one.broker is not None]
+    seen = [one for one in owned if one.broker != target]
     first = next((refusal for one in seen if (refusal := find_refusal(ctx, Wanted.move(one, target)))), None)
     if first is not None and first.reason not in _WAIT:
         raise BadRecord("namespace", first.text)
@@ -68,7 +69,7 @@ def _unload_namespace(ctx: Context, command: Command) -> Effect:
         for one in seen:
             ctx.watch.queued_orders[str(one.bundle)] = (target, command.id)
 
-    return effect
+    return all_but_there(effect, namespace, target, len(owned) - len(seen), len(seen))
 
 
 def _split_bundle(ctx: Context, command: Command) -> Effect:

@@ -41,7 +41,7 @@ class Kind(str, Enum):
     OWNERSHIP = "ownership"  # bundle, state, epoch, by, to; data: released, fence, fencer, boundary, ...
     SPLIT = "split"  # bundle (parent), by; data: children {name: epoch}
     TOPIC_UNLOAD = "topic_unload"  # bundle, by; data: topic
-    COMMAND_ACCEPTED = "command_accepted"  # command_id; data: kind, args, who, why
+    COMMAND_ACCEPTED = "command_accepted"  # command_id, reason: what it left as it is; data: kind, args, who, why
     COMMAND_REJECTED = "command_rejected"  # same, reason says why
     MODE = "mode"  # data: mode
     STRATEGY = "strategy"  # data: strategy, challengers; null: as configured
@@ -53,7 +53,7 @@ class Kind(str, Enum):
     RING = "ring"  # data: namespace, boundaries; of an observed cluster
     FACT = "fact"  # data: key, value; null: it no longer holds
     ORDER = "order"  # bundle, reason, decision_id or command_id; data: id, kind, source, target, boundary, executor
-    PLAN = "plan"  # reason: its phase, carried_on, or how it ended; data: round_id, moves, who, why, outcomes
+    PLAN = "plan"  # reason: its phase, carried_on, or how it ended; data: round_id, moves, who, why, dropped, outcomes
     ADOPTION = "adoption"  # command_id; data: phase, before {setting: override or null}, who, why, dropped
     ORDER_ENDED = "order_ended"  # bundle, broker (the owner); data: id, outcome, took_ms, detail, not_before_ms
 

@@ -10,7 +10,6 @@ from controller.bus.topic_owner import is_at, newest_owner
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
 from controller.domain.state import is_foreign
-from controller.operations.capture.about import slice_end_ms
 from controller.operations.operator import Operator, Outcome
 from controller.operations.reading import Reader
 from controller.operations.stopped import DEMO, OVER, has_stopped
@@ -42,7 +41,7 @@ def send_and_wait(
 
 def _check_reachable(settings: Settings, reader: Reader) -> None:
     """Raise KafkaUnavailable, and NothingRuns where no other address would help."""
-    if slice_end_ms(reader.root.root) is not None:
+    if reader.slice_end_ms is not None:
         raise NothingRuns("nothing was sent: these tables are a captured slice, and no cluster runs on them")
     try:
         check_reachable(settings.kafka.bootstrap_servers)

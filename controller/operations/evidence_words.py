@@ -32,8 +32,9 @@ def reason_text(code: str | None, evidence: Row | None = None) -> str:
 
 
 def why_text(decision: Row) -> str:
-    """The reason of a decision, in words and with figures from its evidence."""
-    return _text_of(decision["reason"], describe_decision_row(decision))
+    """The reason of a decision, in words with figures from its evidence, and who commanded it, where that is told."""
+    by = f", {decision['commanded']}" if decision.get("commanded") else ""
+    return _text_of(decision["reason"], describe_decision_row(decision)) + by
 
 
 def _text_of(code: str | None, words: str) -> str:

@@ -24,7 +24,14 @@ from controller.operations.evidence_view import EvidenceView, carried_out_as
 from controller.operations.evidence_words import candidates_of, giver_of, is_chosen, result_text
 from controller.operations.reading import NoTables, Reader
 from controller.operations.realised_moves import judge_moves
-from controller.operations.why.commanded import commands_about, commands_about_broker, find_command, ids_of
+from controller.operations.why.commanded import (
+    commands_about,
+    commands_about_broker,
+    drains_behind,
+    find_command,
+    ids_of,
+    with_commanded,
+)
 
 HISTORY = 50  # entries and decisions of a bundle or broker that a document contains
 LOOK_BACK = 20  # rounds that are searched for a bundle as a candidate
@@ -125,9 +132,11 @@ def _setting(settings: Settings, key: str) -> Any:
 def _decision(reader: Reader, view: EvidenceView, decision: Row) -> Row:
     rounds = [row for row in view.rounds() if row["attempt_id"] == decision["attempt_id"]]
     caused = _consequences(reader, carried_out_as(decision))
+    drains = drains_behind(reader, [decision])
+    commands = commands_about(reader, (), set(drains.values())) if drains else []
     return {
         "about": "decision",
-        "decision": decision,
+        "decision": with_commanded([decision], drains, commands)[0],
         "round": rounds[0] if rounds else None,
         "realised": judge_moves(view, [decision], reader.window_ms),
         "journal": caused,
@@ -170,14 +179,16 @@ def bundle_document(
     entry_at_ms = next((row["at_ms"] for row in journal if row["seq"] == now["entry_seq"]), None)
     cause = origin[0]["decision_id"] if origin else None
     decisions = view.decisions(bundle=name, limit=HISTORY, from_ms=since_ms)
+    decisions += view.decisions(decision_id=cause, from_ms=since_ms) if cause else []
+    drains = drains_behind(reader, decisions)
+    behind = ids_of(journal) | {wish.id for wish in overrides} | set(drains.values())
+    commands = commands_about(reader, {name, Bundle.parse(name).namespace}, behind)
     return {
         "about": "bundle",
         "now": {**now, "entry_at_ms": entry_at_ms},
-        "decisions": [*decisions, *(view.decisions(decision_id=cause, from_ms=since_ms) if cause else [])],
+        "decisions": with_commanded(decisions, drains, commands),
         "candidate": _why_it_stayed(view, name, now["owner"], look_back),
-        "commands": commands_about(
-            reader, {name, Bundle.parse(name).namespace}, ids_of(journal) | {wish.id for wish in overrides}
-        ),
+        "commands": commands,
         "journal": [*origin, *journal],
     }
 

@@ -184,7 +184,7 @@ def bundle_rows(
 
 
 def _loads(reader: Reader) -> dict[str, Row]:
-    """The newest short averages by bundle; after a move, those of the newest reporter."""
+    """The newest short averages by bundle; after a move, those of the broker that reported most."""
     rows = reader.newest_by("bundle_load", "as_of_ms", ("bundle",), LOOK_BACK_MS)
     return {str(row["bundle"]): row for row in rows}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.partial.outline import Outline, load_outline
 from controller.ledger.repair.missing import NEXT_STEP, lost_rounds_text
 from controller.ledger.snapshots import load_state
+from controller.operations.capture.about import slice_end_ms
 from controller.process.paths import RUN, START_DEMO
 from schemas.catalog import TABLES
 from schemas.journal import JOURNAL
@@ -56,6 +58,11 @@ class Reader:
         self.window_ms = 1_000 * (settings.loads.short_horizon_s + settings.loads.pane_s)
         if not self.root.exists("journal"):
             raise no_tables(self.root.root, settings.file)
+
+    @cached_property
+    def slice_end_ms(self) -> int | None:
+        """The wall-clock time at which the slice ends that these tables are; None for a cluster's tables."""
+        return slice_end_ms(self.root.root)
 
     def state(self) -> ClusterState:
         """The cluster's state according to the journal."""
@@ -185,16 +192,22 @@ class Reader:
         return found
 
     def newest_by(self, name: str, column: str, key: Sequence[str], within: int) -> list[dict[str, object]]:
-        """The row with the largest `column` for each key, among rows at most `within` below the largest of all. Of
-        several the row of the newest batch: a late report adds one."""
+        """Of a table of averages the row that counts for each key (`newest_first`), among rows whose `column` is at
+        most `within` below the largest of all."""
         newest = self.newest(name, column)
         if newest is None:
             return []
-        found: dict[tuple[object, ...], dict[str, object]] = {}
-        by_age = [(column, "ascending"), ("batch_id", "ascending")]
-        for row in self.rows(name, column, above=newest - within).sort_by(by_age).to_pylist():
-            found[tuple(row[k] for k in key)] = row
-        return list(found.values())
+        rows = newest_first(self.rows(name, column, above=newest - within), column)
+        numbered = rows.append_column("at", pa.array(range(rows.num_rows), pa.int64()))
+        first = numbered.group_by(list(key)).aggregate([("at", "min")])["at_min"]
+        found: list[dict[str, object]] = rows.take(first).to_pylist()
+        return found
+
+
+def newest_first(rows: pa.Table, column: str) -> pa.Table:
+    """Rows of averages, those first that count: of the newest moment that with the most reports, as a late report adds
+    a row. Batches say little, because they begin again at 0 with a new checkpoint."""
+    return rows.sort_by([(column, "descending"), ("reports", "descending"), ("batch_id", "descending")])
 
 
 def _hint_at_runs(but: Path | None) -> str:

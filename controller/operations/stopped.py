@@ -9,7 +9,6 @@ from typing import Any
 
 from controller.domain.entries import Kind
 from controller.domain.state import ClusterState
-from controller.operations.capture.about import slice_end_ms
 from controller.operations.liveness import ASKING, NO_CONTROLLER, SLICE, failure_of_kafka
 from controller.operations.reading import Reader
 from controller.process.paths import START_DEMO, locate_shipped
@@ -29,7 +28,7 @@ def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
     A demo is over once its Kafka, which stops with it, does not answer either; until that is known, nothing is advised.
     For a captured slice nothing is advised either; `slice_until_ms` is its end.
     """
-    until_ms = slice_end_ms(reader.root.root)
+    until_ms = reader.slice_end_ms
     if until_ms is not None:
         document = {**_without_advice(document), "slice_until_ms": until_ms}
     controller = document["controller"]

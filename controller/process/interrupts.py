@@ -5,12 +5,16 @@ its pid. Without the note, the process would outlive its parent.
 from __future__ import annotations
 
 import signal
+import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 DELAYED = (signal.SIGINT, signal.SIGTERM)
+LOOK_EVERY_S = 0.2
 _noted: list[int] = []  # signals that `check_interrupt` has not raised yet
 
 
@@ -42,6 +46,26 @@ def check_interrupt() -> None:
     if _noted and threading.current_thread() is threading.main_thread():
         _noted.clear()
         raise KeyboardInterrupt
+
+
+def run_interruptibly(command: Sequence[str], timeout_s: float, **how: Any) -> subprocess.CompletedProcess[Any]:
+    """As `subprocess.run`, and a wait that a noted signal ends: the program is killed then. `how`: as for Popen."""
+    deadline = time.monotonic() + timeout_s
+    with subprocess.Popen(command, **how) as process:
+        try:
+            while True:
+                try:
+                    out, err = process.communicate(timeout=LOOK_EVERY_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    check_interrupt()
+                    if time.monotonic() > deadline:
+                        raise
+        except BaseException:
+            process.kill()
+            raise
+    check_interrupt()  # Ctrl-C reaches the program as well: that it failed is not the news then
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 @contextmanager

@@ -11,10 +11,12 @@ import os
 import shutil
 import tarfile
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from controller.process.interrupts import LOOK_EVERY_S, check_interrupt
 from controller.process.setup_ivy import SetupFailed, fetch_artifacts
 from controller.process.setup_lock import LockedArchive, sha256_of
 
@@ -104,11 +106,22 @@ def _alone(cache: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the cache's lock, which ends with the process."""
     handle = os.open(cache / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(f"waiting for another process that fills {cache}")
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        told = False
+        while not _took(handle):
+            if not told:
+                say(f"waiting for another process that fills {cache}")
+                told = True
+            check_interrupt()
+            time.sleep(LOOK_EVERY_S)
         yield
     finally:
         os.close(handle)
+
+
+def _took(handle: int) -> bool:
+    """Take the lock unless another process has it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

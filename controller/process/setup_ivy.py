@@ -14,6 +14,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from controller.domain.errors import BallastError
+from controller.process.interrupts import run_interruptibly
 from controller.process.paths import SET_UP
 from controller.process.setup_java import find_java
 from controller.process.setup_lock import Coordinate
@@ -60,14 +61,14 @@ def fetch_artifacts(
     if os.environ.get(SETTINGS_VARIABLE):
         command += ["-settings", os.environ[SETTINGS_VARIABLE]]
     try:
-        done = subprocess.run(
+        done = run_interruptibly(
             command,
+            FETCH_TIMEOUT_S,
             cwd=work,
-            capture_output=True,
-            text=True,
-            timeout=FETCH_TIMEOUT_S,
-            check=False,
             stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
     except subprocess.TimeoutExpired:
         raise SetupFailed(f"{wanted[0]} was not downloaded within {FETCH_TIMEOUT_S} s: run {again} again") from None

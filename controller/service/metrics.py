@@ -134,6 +134,7 @@ class ControlMetrics:
 
     def count_committed(self, entries: Sequence[Entry]) -> None:
         """Count the entries of a commit."""
+        self.rounds.count_declined(entries)
         for entry in entries:
             self.entries.labels(entry.kind.value).inc()
             if entry.kind is Kind.ORDER_ENDED:

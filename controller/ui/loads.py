@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from controller.operations.reading import Reader
+from controller.operations.reading import Reader, newest_first
 
 LOOK_BACK_MS = 60_000  # a bundle without a report for this long has no current load
 _RATES = ("msg_rate_in", "msg_rate_out", "throughput_in", "throughput_out")
@@ -32,9 +32,8 @@ class BundleLoads(NamedTuple):
 class Loads:
     """The loads of one version of the table. Bundles that only the tail has are missing. Thread-safe.
 
-    A bundle's load is that of the newest pane that has it, from whichever broker reported it last. Nearly all are in
-    the newest pane of all, so those before it are read when somebody asks for a bundle that it lacks. A late report
-    adds a row, whose batch is newer.
+    A bundle's load is that of the newest pane that has it, from whichever broker reported it most often. Nearly all are
+    in the newest pane of all, so those before it are read when somebody asks for a bundle that it lacks.
     """
 
     def __init__(self, reader: Reader) -> None:
@@ -62,10 +61,9 @@ class Loads:
         self._whole = True
 
     def _read(self, above_ms: int, up_to_ms: int) -> pa.Table:
-        """The newest rows first."""
-        columns = ["bundle", "as_of_ms", "batch_id", *_RATES]
-        rows = self._reader.rows("bundle_load", "as_of_ms", above_ms, up_to_ms, columns)
-        return rows.sort_by([("as_of_ms", "descending"), ("batch_id", "descending")])
+        """The rows that count first."""
+        columns = ["bundle", "as_of_ms", "reports", "batch_id", *_RATES]
+        return newest_first(self._reader.rows("bundle_load", "as_of_ms", above_ms, up_to_ms, columns), "as_of_ms")
 
 
 class NewestLoads:

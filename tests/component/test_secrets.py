@@ -136,7 +136,7 @@ def test_jobs_that_fail_at_their_session(
     if job is backtest_job:
         monkeypatch.setattr("controller.backtest.store.Store.arrays", lambda store, job: conf)
         arguments += ["--out", str(conf.parent), "--recording", "x", "--strategies", "steady"]
-        arguments += ["--missed-steps", "3", "--gap-ms", "1000"]
+        arguments += ["--round-interval-ms", "60000", "--missed-steps", "3", "--gap-ms", "1000"]
     said = _said(lambda: job.main(arguments), capfd)  # type: ignore[attr-defined]
     assert "of the session" in said
     assert MARK not in said

@@ -146,7 +146,7 @@ def wait_for(condition: Any, timeout_s: float = 90.0) -> None:
 def test_a_job_that_fails_is_told_with_its_log(tmp_path: Path) -> None:
     store, job, points = stored(tmp_path)
     wrong = ["--out", str(tmp_path), "--recording", "another", "--strategies", "steady"]
-    wrong += ["--missed-steps", "3", "--gap-ms", "0"]
+    wrong += ["--round-interval-ms", "60000", "--missed-steps", "3", "--gap-ms", "0"]
     assert main(wrong) == EXIT_CONFIG
     with pytest.raises(BallastError, match=r"exit code 2 before 6 points were finished: see .*spark\.log"):
         list(spark_points(store, job, points, wrong, LOCAL_SPARK_CONF))

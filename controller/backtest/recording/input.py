@@ -61,10 +61,10 @@ def read_input(
     """
     path = Path(source)
     quarantine.unlink(missing_ok=True)
-    if path.exists() and not path.is_dir():
+    if _is_file(path):
         return _read_lines(path, step_ms, overrides, quarantine, on_progress)
-    root = TableRoot(_TABLE.sub("", source) or "/")
-    if "://" in source or root.exists("broker_panes"):
+    root = tables_of(source)
+    if root is not None:
         ends = pane_ends(root)
         step_ms = step_ms or max(PANES_STEP_MS, usual_step_ms(first_hour(root, ends)))
         recorder = Recorder(step_ms)
@@ -75,6 +75,19 @@ def read_input(
         wanted = f"did you mean {near[0]}?" if near else "name a file of JSON lines or the root of the tables"
         raise ConfigError(f"{path} has no table broker_panes: {wanted}")
     raise ConfigError(f"{path} does not exist: name a file of JSON lines or the root of the tables")
+
+
+def tables_of(source: str) -> TableRoot | None:
+    """The tables that a recording is read from; None for a file of JSON lines, or where there is none."""
+    if _is_file(Path(source)):
+        return None
+    root = TableRoot(_TABLE.sub("", source) or "/")
+    return root if "://" in source or root.exists("broker_panes") else None
+
+
+def _is_file(path: Path) -> bool:
+    """A pipe is one as well."""
+    return path.exists() and not path.is_dir()
 
 
 def _read_lines(

@@ -131,7 +131,7 @@ def _why(entry: Entry, words: Mapping[str, str]) -> str:
 
 
 def _why_commanded(entry: Entry) -> str:
-    """What its sender gave as the reason; of a rejected command first why it was rejected."""
+    """What its sender gave as the reason; first why it was rejected, or what it left as it is."""
     why = str(entry.data.get("why") or "")
     if not entry.reason:
         return why

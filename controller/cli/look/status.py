@@ -25,7 +25,6 @@ from controller.domain.errors import BallastError, without_login
 from controller.domain.observed import Adoption
 from controller.domain.state import LIVE
 from controller.operations.adoption_text import adoption_text
-from controller.operations.capture.about import slice_end_ms
 from controller.operations.liveness import OFFLINE, SLICE, Heard, engine_text, last_word
 from controller.operations.overview import late_after_ms
 from controller.operations.overview import status as status_of
@@ -47,7 +46,7 @@ def status(
     """Show the state of the cluster: controller, brokers, bundles, last round, load data, alarms."""
     settings = settings_of(conf, profile, sets)
     reader = Reader(settings, at_once=True)
-    until_ms = slice_end_ms(reader.root.root)
+    until_ms = reader.slice_end_ms
     heard, kafka_error = (None, OFFLINE) if offline or until_ms is not None else _ask_kafka(settings)
     now_ms = wall_ms() if until_ms is None else min(wall_ms(), until_ms)
     document: dict[str, Any] = {

@@ -12,8 +12,9 @@ import typer
 from rich.console import Console
 
 from controller.cli.choices import load_managers
-from controller.cli.options import PROBLEM, USAGE, interrupt_on_sigterm
+from controller.cli.options import PROBLEM, USAGE
 from controller.domain.errors import BallastError, ConfigError
+from controller.process.interrupts import note_interrupts
 from controller.process.paths import RUN
 from controller.testbed.pulsar.distribution import pulsar_version
 from controller.testbed.pulsar.spec import make_spec
@@ -45,7 +46,7 @@ def demo(
     drawn = console.is_terminal and not console.is_dumb_terminal and not headless
     try:
         spec = make_spec(pulsar=pulsar_version(), manager=manager, base_port=base_port)
-        with interrupt_on_sigterm():
+        with note_interrupts():
             figures = run_demo(where, spec, console, drawn=drawn, short=short)
     except (BallastError, OSError) as error:
         usage = isinstance(error, ConfigError)

@@ -10,11 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.choices import authentications, load_managers
-from controller.cli.options import AsJson, interrupt_on_sigterm, new_group, report_errors
+from controller.cli.options import AsJson, new_group, report_errors
 from controller.cli.pulsar.dev_traffic import traffic
 from controller.cli.show import emit_facts, emit_json, emit_table
 from controller.domain.errors import ConfigError
 from controller.operations.text import count_text
+from controller.process.interrupts import note_interrupts
 from controller.process.paths import RUN
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.credentials import ADMIN
@@ -84,7 +85,7 @@ def up(
     given = {name: value for name, value in choices.items() if value is not None}
     _check_namespace(namespace)
     cluster = PulsarCluster(folder, _spec(folder, given), _tell)
-    with interrupt_on_sigterm():
+    with note_interrupts():
         started = cluster.up()
     if namespace:
         made = cluster.admin.create_namespace(cluster.spec.broker_names[0], namespace, bundles)
@@ -147,7 +148,7 @@ def status(folder: Folder = DEFAULT_FOLDER, as_json: AsJson = False) -> None:
 @report_errors
 def add(folder: Folder = DEFAULT_FOLDER) -> None:
     """Add a broker to the cluster and start it."""
-    with interrupt_on_sigterm():
+    with note_interrupts():
         name = PulsarCluster.open(folder, _tell).add_broker()
     typer.echo(f"added {name}")
 
@@ -164,7 +165,7 @@ def remove(server: Server, folder: Folder = DEFAULT_FOLDER) -> None:
 @report_errors
 def start(server: Server, folder: Folder = DEFAULT_FOLDER) -> None:
     """Start one server that does not run."""
-    with interrupt_on_sigterm():
+    with note_interrupts():
         PulsarCluster.open(folder, _tell).start(server)
 
 
@@ -172,7 +173,7 @@ def start(server: Server, folder: Folder = DEFAULT_FOLDER) -> None:
 @report_errors
 def restart(server: Server, folder: Folder = DEFAULT_FOLDER) -> None:
     """Stop one server and start it again."""
-    with interrupt_on_sigterm():
+    with note_interrupts():
         PulsarCluster.open(folder, _tell).restart(server)
 
 

@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from controller.cli.options import PROBLEM, AsJson, interrupt_on_sigterm, report_errors
+from controller.cli.options import PROBLEM, AsJson, report_errors
 from controller.cli.show import emit_facts, emit_json
 from controller.cli.times import duration
 from controller.domain.errors import ConfigError
 from controller.process.clock import wall_ms
+from controller.process.interrupts import check_interrupt, note_interrupts
 from controller.process.paths import RUN
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.spec import PulsarFailed
@@ -49,7 +50,7 @@ def traffic(
     cluster.admin.create_namespace(cluster.servers.running_brokers()[0], namespace, bundles)
     names = topics_of(namespace, topics)
     logs = cluster.folder / "logs" / f"traffic-{wall_ms()}"
-    with Traffic(cluster, logs, names, size) as clients, interrupt_on_sigterm():
+    with Traffic(cluster, logs, names, size) as clients, note_interrupts():
         rates = even_rates(names, rate)
         clients.set_rates(rates)
         try:
@@ -81,6 +82,7 @@ def _topics_of_broker(cluster: PulsarCluster, namespace: str, topics: list[str],
 def _wait(for_s: float | None) -> None:
     deadline = None if for_s is None else time.monotonic() + for_s
     while deadline is None or time.monotonic() < deadline:
+        check_interrupt()
         time.sleep(0.2)
 
 

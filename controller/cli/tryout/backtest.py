@@ -20,6 +20,7 @@ from controller.backtest.choose.recommend import Recommendation
 from controller.backtest.point.grid import GridPoint, points_to_run
 from controller.backtest.point.result import PointRun
 from controller.backtest.recording.input import Input, read_input
+from controller.backtest.recording.pace import pace_of
 from controller.backtest.recording.prepared import Replay, prepare
 from controller.backtest.report.configuration import check_values
 from controller.backtest.report.knobs import KnobNames
@@ -88,10 +89,11 @@ def backtest(
         {knob for point in points for knob in point.knobs},
         lambda more: settings_of(conf, profile, [*(sets or []), *more]),
     )
-    replay = Replay(round(settings.rounds.round_interval_s * 1000), missed_steps, gap_ms)
+    pace = pace_of(reports, settings, step_ms)
+    replay = Replay(pace.interval_ms, missed_steps, gap_ms)
     console, store = Console(stderr=True), Store(out)
     with store.alone(), _progress(console) as progress:
-        found = _read(progress, reports, step_ms, settings, out)
+        found = _read(progress, reports, pace.step_ms, settings, out)
         job = Job(found.recording.digest(), base, replay)
         runs = {point: store.load(job, point) for point in points}
         kept = sum(run is not None for run in runs.values())

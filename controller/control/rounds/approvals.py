@@ -87,7 +87,7 @@ def approve(ctx: Context, command: Command) -> Effect:
 def decline(ctx: Context, command: Command) -> Effect:
     """Drop the waiting plan of this `round`; plans of its size are held back for as long as one may wait."""
     plan = _find_waiting(ctx, command)
-    return lambda: _emit_phase(ctx, plan, PlanPhase.DECLINED, command)
+    return lambda: _emit_phase(ctx, plan, PlanPhase.DECLINED, command, dropped=len(plan.moves))
 
 
 def _find_waiting(ctx: Context, command: Command) -> KeptPlan:
@@ -101,8 +101,8 @@ def _find_waiting(ctx: Context, command: Command) -> KeptPlan:
     return plan
 
 
-def _emit_phase(ctx: Context, plan: KeptPlan, phase: PlanPhase, command: Command) -> None:
-    data = {"round_id": plan.round_id, "phase": phase.value, "who": command.who, "why": command.why}
+def _emit_phase(ctx: Context, plan: KeptPlan, phase: PlanPhase, command: Command, **more: int) -> None:
+    data = {"round_id": plan.round_id, "phase": phase.value, "who": command.who, "why": command.why, **more}
     ctx.emit(Kind.PLAN, reason=phase.value, command_id=command.id, data=data)
 
 

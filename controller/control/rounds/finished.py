@@ -11,7 +11,7 @@ from collections import Counter
 from controller.control.context import Context, Evidence
 from controller.control.rounds.approvals import brokers_over_limit, count_waiting, hold_back
 from controller.control.rounds.carry_out import carry_out, group_swaps
-from controller.domain.decision import Decision, DecisionKind, Gains, PlanPhase, Reason, RoundResult
+from controller.domain.decision import Decision, DecisionKind, Gains, Reason, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.state import LIVE, SHADOW
 
@@ -34,7 +34,7 @@ def on_round(ctx: Context, result: RoundResult) -> None:
     for wish in list(ctx.state.overrides.values()):
         if not wish.holds(result.at_ms):
             ctx.emit(Kind.OVERRIDE, reason="expired", data={"ended": wish.id})
-    behind = ctx.state.plan is not None and ctx.state.plan.phase is not PlanPhase.DECLINED
+    behind = ctx.state.plan is not None
     void = Reason.STALE_DECISION.value if overruled and not result.challenger else None
     outcomes = _outcomes(ctx, result) if void is None else {d.id: void for d in _list_actions(result)}
     ctx.evidence.append(Evidence(result, outcomes, attempt_id, mode, behind))

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
 from controller.operations.reading import Reader
 from schemas.journal import JOURNAL
@@ -27,7 +28,7 @@ Row = dict[str, Any]
 
 
 def command_row(answer: Mapping[str, Any]) -> Row:
-    """A command by the row of the entry that answers it. `reason`: why it was rejected."""
+    """A command by the row of the entry that answers it. `reason`: why it was rejected, or what it left as it is."""
     data = json.loads(answer["data"] or "{}")
     told = {name: data.get(name) or None for name in ("kind", "who", "why")}
     of_entry = {name: answer[name] for name in ("command_id", "seq", "at_ms")}
@@ -71,6 +72,27 @@ def commands_about_broker(reader: Reader, broker: str) -> list[Row]:
     rows = reader.rows("journal", "seq", columns=["seq", "command_id"], equal=only).sort_by("seq")
     drains = ids_of(rows.slice(max(0, rows.num_rows - BY_ID)).to_pylist())
     return commands_about(reader, {broker}, drains)
+
+
+def drains_behind(reader: Reader, decisions: Sequence[Row]) -> dict[str, str]:
+    """Decision id -> the command that drained the broker which the decision emptied; none where the broker left."""
+    emptied = [row for row in decisions if row["reason"] == Reason.DRAINED.value]
+    if not emptied:
+        return {}
+    entries = [entry for entry in reader.entries_of(Kind.DRAIN) if "drained" in entry.data]
+    found = {}
+    for row in emptied:
+        until = (entry for entry in entries if entry.broker == row["source"] and entry.at_ms <= row["at_ms"])
+        newest = max(until, key=lambda entry: entry.seq, default=None)
+        if newest is not None and newest.data["drained"] and newest.command_id:
+            found[row["decision_id"]] = newest.command_id
+    return found
+
+
+def with_commanded(decisions: Sequence[Row], drains: Mapping[str, str], commands: Iterable[Row]) -> list[Row]:
+    """Decisions, each with `commanded`: who drained the broker that it emptied, and why, of these commands; or None."""
+    texts = commanded_texts(commands)
+    return [{**row, "commanded": texts.get(drains.get(row["decision_id"], ""))} for row in decisions]
 
 
 def commanded_texts(commands: Iterable[Mapping[str, Any]]) -> dict[str, str]:

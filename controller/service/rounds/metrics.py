@@ -1,9 +1,9 @@
 """The Prometheus metrics of rounds: how balanced the cluster is, what rounds decide and why, what their moves bring.
 
 Counted once a round, when it is journaled, with work that grows with brokers and decisions and never with bundles.
-Moves of a plan that waits for an operator are counted as refused when it begins to wait, and never again while later
-rounds stand behind it; once they are approved, they are counted like a round's. Challengers' rounds move nothing and
-are not counted.
+Moves of a plan that waits for an operator are counted as refused when it begins to wait and when it is declined, and
+never again while later rounds stand behind it; once they are approved, they are counted like a round's. Challengers'
+rounds move nothing and are not counted.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from controller.control.context import Evidence
 from controller.control.step_decisions import StepEvidence
 from controller.domain.decision import EXECUTED, PLACEMENT, PROPOSAL, Decision, DecisionKind, Reason
+from controller.domain.entries import Entry, Kind
 from controller.operations.balance_score import balance_score_of
 from controller.policy.usage.judged import Judged
 from controller.process.metrics import BrokerGauge
@@ -25,6 +26,7 @@ from controller.service.rounds.pulsar_metrics import PulsarMetrics
 
 MOVES = (DecisionKind.TRANSFER, DecisionKind.UNLOAD)
 OF_STEP_ITSELF = (PLACEMENT, PROPOSAL)  # in place of a strategy; all other decisions of a step are a plan's
+_OF_PLANS = frozenset({Reason.AWAITING_APPROVAL.value, Reason.PLAN_DECLINED.value})  # outcomes behind a kept plan
 JUDGED_KEPT = 50  # ends of moves behind the mean reliefs
 INSIDE, OUTSIDE = "inside", "outside"
 
@@ -74,10 +76,16 @@ class RoundMetrics:
         begun = [decision for decision in result.decisions if evidence.outcomes.get(decision.id) == EXECUTED]
         _count(self.moves, Tally(one.reason.value for one in begun if one.kind in MOVES))
         _count(self.splits, Tally(one.reason.value for one in begun if one.kind is DecisionKind.SPLIT))
-        counted_before = {EXECUTED, Reason.AWAITING_APPROVAL.value} if evidence.behind else {EXECUTED}
-        _count(self.refused, Tally(found for found in evidence.outcomes.values() if found not in counted_before))
+        counted_before = _OF_PLANS if evidence.behind else frozenset[str]()
+        not_begun = (found for found in evidence.outcomes.values() if found != EXECUTED)
+        _count(self.refused, Tally(found for found in not_begun if found not in counted_before))
         _count(self.skips, Tally(one.reason.value for one in result.decisions if _is_skip(one)))
         self.pulsar.count_round(begun, comparable)
+
+    def count_declined(self, entries: Sequence[Entry]) -> None:
+        """Count the moves of plans that an operator has declined, by the entries of a commit."""
+        dropped = sum(int(entry.data.get("dropped", 0)) for entry in entries if entry.kind is Kind.PLAN)
+        _count(self.refused, Tally({Reason.PLAN_DECLINED.value: dropped} if dropped else {}))
 
     def count_approved(self, decided: StepEvidence) -> None:
         """Count the moves of a round that waited for an operator, when a batch carries them out or leaves them out."""

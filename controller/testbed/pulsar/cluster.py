@@ -15,6 +15,7 @@ from signal import SIGCONT, SIGSTOP
 from types import TracebackType
 
 from controller.domain.errors import ConfigError
+from controller.process.interrupts import check_interrupt
 from controller.testbed.pulsar.admin import LocalAdmin
 from controller.testbed.pulsar.distribution import pulsar_home, pulsar_version
 from controller.testbed.pulsar.folder import hold, make_parts
@@ -234,6 +235,7 @@ class PulsarCluster:
                         f" {process.last_words()}"
                     )
             if starting:
+                check_interrupt()
                 time.sleep(0.2)
 
     def _stop(self, names: Sequence[str], timeout_s: float = STOP_TIMEOUT_S) -> None:
@@ -253,6 +255,7 @@ class PulsarCluster:
         before = set(self.servers.running())
         try:
             yield
+            check_interrupt()
         except BaseException:
             started = [name for name in reversed(self.servers.running()) if name not in before]
             if started:

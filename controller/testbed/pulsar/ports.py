@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterable
 
+from controller.process.interrupts import check_interrupt
 from controller.testbed.pulsar.spec import ClusterSpec, PulsarFailed
 
 PATIENCE_S = 3.0  # a killed JVM keeps its ports for a moment after it is gone
@@ -21,6 +22,7 @@ def check_free(spec: ClusterSpec, names: Iterable[str], patience_s: float = PATI
                 f"ports of 127.0.0.1 in use by another program: {', '.join(busy)}."
                 " End it, or give the cluster another --base-port"
             )
+        check_interrupt()
         time.sleep(0.1)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from controller.process.detached import PAUSED, RUNNING, DetachedProcess
+from controller.process.interrupts import run_interruptibly
 from controller.testbed.pulsar import jvm, server_files
 from controller.testbed.pulsar.admin import LocalAdmin
 from controller.testbed.pulsar.cgroups import CpuGroup
@@ -112,14 +113,13 @@ class Servers:
         log = self.folder / "logs" / "metadata.log"
         with log.open("ab") as output:
             try:
-                code = subprocess.run(
+                code = run_interruptibly(
                     argv,
+                    INITIALISE_TIMEOUT_S,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     cwd=self.folder,
-                    timeout=INITIALISE_TIMEOUT_S,
-                    check=False,
                 ).returncode
             except subprocess.TimeoutExpired:
                 code = -1

@@ -100,7 +100,7 @@ def _why(decision: Mapping[str, Any]) -> str:
     if not source or decision["kind"] == DecisionKind.SKIP.value or returns_in_exchange(decision):
         return words
     if reason == Reason.DRAINED.value:
-        return f"{source} was being emptied"
+        return f"{source} was being emptied" + (f", {decision['commanded']}" if decision.get("commanded") else "")
     if reason not in (Reason.OVERLOADED.value, Reason.ABOVE_MEAN.value):
         return words
     had = not words[0].isdigit() and not words.startswith(("at ", "above ", "overloaded"))  # a resource at its limit

@@ -155,6 +155,17 @@ def test_nothing_is_to_be_started_for_a_slice(
     assert "nothing was sent: these tables are a captured slice" in capsys.readouterr().err
 
 
+def test_status_reads_what_a_slice_says_of_itself_once(
+    ballast: Ballast, ask: Ask, run: ShortRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, opened = tmp_path / "slice", list[Path]()
+    captured(ballast, folder, "--until", str(run.now_ms))
+    read_bytes = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path) or read_bytes(path))
+    ask(folder, "status --offline", code=None)
+    assert [path for path in opened if path.name == "capture.json"] == [folder / "capture.json"]
+
+
 def test_hashed_names_leave_nothing_of_the_names_and_the_same_plans(
     ballast: Ballast, ask: Ask, run: ShortRun, tmp_path: Path
 ) -> None:

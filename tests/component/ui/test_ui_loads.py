@@ -31,13 +31,14 @@ def reader_of(root: TableRoot) -> Reader:
     return Reader(load_settings(None, "local", [f"tables.root={root.root}"], env={}))
 
 
-def write(root: TableRoot, *rows: tuple[int, str, float], batch: int = 0) -> None:
+def write(root: TableRoot, *rows: tuple[int, str, float], batch: int = 0, reports: int | None = None) -> None:
     """Averages: ms before the newest pane, bundle, messages/s each way; a message has a kilobyte. A later batch has
-    more reports."""
+    more reports, if nothing else is said."""
+    count = 1 + batch if reports is None else reports
     nothing = {f.name: "" if str(f.type) == "string" else 0 for f in arrow_schema(TABLES["bundle_load"])}
     written = [
         {**nothing, "as_of_ms": NEWEST_MS - ago_ms, "bundle": bundle, "msg_rate_in": rate, "msg_rate_out": rate,
-         "throughput_in": 1_000 * rate, "throughput_out": 1_000 * rate, "reports": 1 + batch, "batch_id": batch}
+         "throughput_in": 1_000 * rate, "throughput_out": 1_000 * rate, "reports": count, "batch_id": batch}
         for ago_ms, bundle, rate in rows
     ]  # fmt: skip
     write_deltalake(root.open("bundle_load"), arrow_table(TABLES["bundle_load"], written), mode="append")
@@ -66,6 +67,16 @@ def test_the_average_with_all_reports_counts(root: TableRoot, late_first: bool) 
     assert Loads(reader).of(["a", "b"]).msg_rate.tolist() == [4.0, 4.0]
     (row,) = (row for row in reader.newest_by("bundle_load", "as_of_ms", ("bundle",), 30_000) if row["bundle"] == "a")
     assert row["msg_rate_in"] == 2.0
+
+
+def test_after_a_new_checkpoint_batches_begin_again_and_the_most_reports_count(root: TableRoot) -> None:
+    write(root, (0, "a", 5.0), (10_000, "b", 9.0), batch=700, reports=3)
+    write(root, (0, "a", 1.0), (0, "b", 2.0), batch=0, reports=6)
+    write(root, (0, "a", 4.0), batch=1, reports=2)
+    reader = reader_of(root)
+    assert Loads(reader).of(["a", "b"]).msg_rate.tolist() == [2.0, 4.0]
+    rows = reader.newest_by("bundle_load", "as_of_ms", ("bundle",), 30_000)
+    assert {row["bundle"]: row["msg_rate_in"] for row in rows} == {"a": 1.0, "b": 2.0}
 
 
 def test_a_moment_is_one_point_of_a_history(root: TableRoot) -> None:

@@ -285,6 +285,19 @@ def test_a_namespace_is_unloaded_a_few_bundles_at_a_time() -> None:
     assert not driver.state.observed.orders
 
 
+def test_of_an_unloaded_namespace_what_the_target_owns_stays_and_the_answer_says_so() -> None:
+    driver = observed_driver()
+    answer = driver.command("unload_namespace", namespace="t/n", to="a:1")[0]
+    assert answer.kind is Kind.COMMAND_ACCEPTED
+    assert answer.reason == "a:1 owns 2 of the 4 owned bundles of t/n already: what is there stays"
+    assert set(driver.state.observed.orders) == {str(SECOND), str(THIRD)}
+    for bundle in (SECOND, THIRD):
+        driver.end_order(bundle, "moved", owner="a:1")
+    driver.command("unload_namespace", namespace="t/n", to="a:1")
+    assert driver.rejection() == "every owned bundle of t/n is at a:1 already"
+    assert driver.command("unload_namespace", namespace="t/n", to="b:1")[0].reason is None
+
+
 def test_equal_ranges_of_two_unloaded_namespaces_take_turns() -> None:
     driver, other = with_an_equal_range()
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")

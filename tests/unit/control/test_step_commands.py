@@ -68,6 +68,24 @@ def test_commands_that_cannot_be_carried_out_say_why(kind: str, args: dict, need
     assert needle in rejection(driver, kind, **args)
 
 
+@pytest.mark.covers("namespace-unload")
+def test_of_an_unloaded_namespace_what_the_target_owns_stays_and_the_answer_says_so() -> None:
+    driver, a, b = two()
+    driver.command("create_namespace", namespace="t/m", bundles=3)
+    first, second, third = driver.state.namespaces["t/m"]
+    driver.own(a, first)
+    driver.own(b, second)
+    entries = driver.command("unload_namespace", namespace="t/m", to="b:1")
+    assert [(e.kind, e.bundle) for e in entries] == [(Kind.COMMAND_ACCEPTED, None), (Kind.OWNERSHIP, str(first))]
+    assert entries[0].reason == "b:1 owns 1 of the 2 owned bundles of t/m already: what is there stays"
+    assert driver.of(third).state is State.FREE
+    assert "every owned bundle of t/m is at b:1 already" in rejection(
+        driver, "unload_namespace", namespace="t/m", to="b:1"
+    )
+    (answer, *moves) = driver.command("unload_namespace", namespace="t/n", to="b:1")
+    assert (answer.reason, len(moves)) == (None, 1)
+
+
 @pytest.mark.covers("bundles-at-creation")
 def test_a_command_happens_once_for_its_id() -> None:
     driver, _, _ = two()

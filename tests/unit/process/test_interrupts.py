@@ -9,10 +9,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from controller.process.detached import DetachedProcess
-from controller.process.interrupts import check_interrupt, delay_interrupts, note_interrupts
+from controller.process.interrupts import check_interrupt, delay_interrupts, note_interrupts, run_interruptibly
 from controller.testbed.local_cluster import LocalCluster
 
 SLEEP = ("sleep", "60")
@@ -145,6 +146,21 @@ def test_one_more_signal_leaves_none_of_the_processes_that_are_being_stopped() -
 
     noting(run)
     assert stopped == ["all"]
+
+
+@pytest.mark.parametrize("ends", ["sleep 60", "exit 1"], ids=["while it runs", "as it ends with us"])
+def test_a_program_that_is_waited_for_is_interrupted(ends: str) -> None:
+    """Ctrl-C reaches the program as well: that it failed is not the news then."""
+    before = set(psutil.Process().children())
+    noting(lambda: run_interruptibly(["sh", "-c", f"kill -TERM {os.getpid()}; {ends}"], 30))
+    assert set(psutil.Process().children()) == before
+
+
+def test_a_program_that_is_waited_for_tells_its_end_or_is_late() -> None:
+    done = run_interruptibly(["sh", "-c", "echo said; exit 3"], 30, stdout=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stdout) == (3, "said\n")
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_interruptibly(["sleep", "60"], 0.3)
 
 
 def test_a_cluster_that_waits_is_interrupted_and_starts_nothing_more(tmp_path: Path) -> None:

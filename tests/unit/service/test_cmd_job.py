@@ -109,7 +109,7 @@ def test_a_job_that_was_submitted_to_such_a_master_ends_in_one_line(
     arguments = ["--set", f"tables.root={tmp_path / 'tables'}", "--set", f"tables.checkpoints={tmp_path / 'points'}"]
     if job is backtest_job:
         arguments += ["--out", str(tmp_path), "--recording", "x", "--strategies", "steady"]
-        arguments += ["--missed-steps", "3", "--gap-ms", "1000"]
+        arguments += ["--round-interval-ms", "60000", "--missed-steps", "3", "--gap-ms", "1000"]
     assert job.main(arguments) == 1
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("ballast")]
     assert len(told) == 1

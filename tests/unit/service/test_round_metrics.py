@@ -124,6 +124,20 @@ def test_moves_of_a_plan_count_once_as_waiting_and_like_a_round_s_once_they_are_
     assert registry.get_sample_value("pulsar_lb_unload_bundle_total", {"metric": "bundleUnloading"}) == 1
 
 
+def test_moves_of_a_declined_plan_count_once_however_many_rounds_want_them_again(registry: CollectorRegistry) -> None:
+    metrics, driver = ControlMetrics(registry), running()
+    refused = "ballast_round_refused_total"
+    waits, declined = Reason.AWAITING_APPROVAL.value, Reason.PLAN_DECLINED.value
+    decide(driver, move(driver, 0), move(driver, 1))
+    metrics.rounds.count_round(driver.evidence[-1])
+    metrics.count_committed(driver.command("decline", round=ROUND))
+    for at_ms in (10_060_000, 10_120_000):
+        assert decide(driver, move(driver, 0), move(driver, 1), at_ms=at_ms) == [declined] * 2
+        metrics.rounds.count_round(driver.evidence[-1])
+    assert shown(registry, refused) == {f'{refused}{{outcome="{of}"}}': 2 for of in (waits, declined)}
+    assert shown(registry, "ballast_round_moves_total") == {}
+
+
 def test_a_score_of_nothing_is_no_number(registry: CollectorRegistry, rounds: RoundMetrics) -> None:
     assert math.isnan(shown(registry, "ballast_balance_score")["ballast_balance_score"])
     rounds.count_round(evidence((), {}, scored(a=0.5)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from controller.process.interrupts import check_interrupt
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.spec import PulsarFailed
 from controller.testbed.pulsar.traffic.owners import Served, locate_topics
@@ -24,6 +25,7 @@ def wait_for_owners(
             return found
         if time.monotonic() > deadline:
             raise PulsarFailed(f"topics of {namespace} are served by nobody for {timeout_s:g} s")
+        check_interrupt()
         time.sleep(LOOK_AGAIN_S)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 
 from controller.process.children import Child, ProcessFailed
-from controller.process.interrupts import delay_interrupts
+from controller.process.interrupts import check_interrupt, delay_interrupts
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.credentials import ADMIN
 from controller.testbed.pulsar.spec import PulsarFailed
@@ -88,6 +88,7 @@ class Traffic:
                     f"{len(waiting)} of {len(wanted)} topics do not flow after {timeout_s:g} s, such as {min(waiting)};"
                     f" logs of the clients are in {self.folder}"
                 )
+            check_interrupt()
             time.sleep(0.5)
 
     def count_acknowledged(self) -> int:
@@ -120,6 +121,7 @@ class Traffic:
             read = _last_highs(self.consumer_log)
             if all(read.get(topic, 0) >= high for topic, high in acked.items()):
                 return
+            check_interrupt()
             time.sleep(0.2)
 
     def _client(self, name: str, log: Path, more: Sequence[str]) -> Child:

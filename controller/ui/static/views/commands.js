@@ -13,6 +13,6 @@ export function commandSection(rows) {
     h("b", null, row.kind.replaceAll("_", " ")),
     row.args.to ? h("span", null, ` to ${row.args.to}`) : "",
     h("small", null, `${time(row.at_ms)} UTC by ${row.who || "somebody"}`, row.why ? h("q", null, row.why) : ""),
-    row.outcome === "accepted" ? "" : h("span", null, `${row.outcome}: ${row.reason || "no reason"}`),
+    row.outcome === "accepted" && !row.reason ? "" : h("span", null, `${row.outcome}: ${row.reason || "no reason"}`),
   ))));
 }
