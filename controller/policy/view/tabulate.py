@@ -6,6 +6,7 @@ input rows makes no difference.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
@@ -236,7 +237,8 @@ def _bundle_facts(
     facts = {name: np.zeros(len(names), np.int64) for name in BUNDLE_FACTS}
     by_reports = np.lexsort((-rows["reporter"], rows["reports"], rows["bundle"]))
     facts["owner"][rows["bundle"][by_reports]] = rows["reporter"][by_reports]  # the last written has the most reports
-    known = [(at, ownership_facts(r, index)) for at, r in enumerate(map(state.bundles.get, names)) if r is not None]
+    found = list(map(state.bundles.get, names))
+    known = _owned_facts(facts, found, index)
     if state.observed.bundles:
         observed = [(at, name) for at, name in enumerate(names) if name in state.observed.bundles]
         known += [(at, observed_facts(state.observed, name, index)) for at, name in observed]
@@ -248,13 +250,41 @@ def _bundle_facts(
     return facts
 
 
+def _owned_facts(
+    facts: Mapping[str, Ints], records: Sequence[Ownership | None], index: Mapping[str, int]
+) -> list[tuple[int, BundleFacts]]:
+    """Set the facts of owned bundles, which nearly all are, column by column; returns those of the others, by place."""
+    settled = State.OWNED  # to look up a member of an enum takes longer than the rest of the loop
+    at = [place for place, record in enumerate(records) if record is not None and record.state is settled]
+    owned = [record for record in records if record is not None and record.state is settled]
+    owners = (index.get(record.by.broker, NOBODY) if record.by is not None else NOBODY for record in owned)
+    facts["owner"][at] = np.fromiter(owners, np.int64, len(owned))
+    facts["status"][at] = OWNED
+    facts["epoch"][at] = np.fromiter((record.epoch for record in owned), np.int64, len(owned))
+    facts["moved_at_ms"][at] = np.fromiter((record.moved_at_ms for record in owned), np.int64, len(owned))
+    others = ((place, record) for place, record in enumerate(records) if record is not None)
+    return [(place, ownership_facts(record, index)) for place, record in others if record.state is not settled]
+
+
 def _count_namespaces(state: ClusterState, names: tuple[str, ...]) -> dict[str, int]:
     """Bundles of every namespace heard of: the journal's count, or what was reported where it knows none."""
-    counts = Counter(map(namespace_of_bundle, names))
+    counts = _count_by_namespace(names)
     splitting = Counter(r.bundle.namespace for r in state.bundles.values() if r.state is State.SPLITTING)
     known, rings = state.namespaces, state.observed.rings
     found = {ns: len(known[ns]) + splitting[ns] if ns in known else n for ns, n in sorted(counts.items())}
     return found | {ns: state.in_namespace(ns) for ns in found if ns in rings}
+
+
+def _count_by_namespace(names: tuple[str, ...]) -> dict[str, int]:
+    """Of sorted names, in which those of a namespace follow each other: looked at once a namespace."""
+    counts: dict[str, int] = {}
+    at = 0
+    while at < len(names):
+        namespace, _, range_text = names[at].rpartition("/")
+        end = bisect_left(names, f"{namespace}/0y", at) if range_text.startswith("0x") else at + 1  # beyond its ranges
+        counts[namespace] = counts.get(namespace, 0) + end - at
+        at = end
+    return counts
 
 
 def _count_observed(state: ClusterState, frame: Frame) -> dict[str, list[int]]:

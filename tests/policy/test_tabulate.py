@@ -1,0 +1,48 @@
+"""The frame's columns of the journal are made in bulk, and are what a look at each bundle says."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.domain.errors import InvariantBroken
+from controller.domain.ids import Bundle, Session
+from controller.domain.ownership import Ownership, State
+from controller.policy.view.frame import BUNDLE_FACTS, namespace_of_bundle
+from controller.policy.view.tabulate import _count_by_namespace, _owned_facts, ownership_facts
+
+BUNDLE = Bundle("t/n", 0, 16)
+INDEX = {"a:1": 0, "b:1": 1}
+sessions = st.sampled_from([Session(broker, 1, "n", 1) for broker in ("a:1", "b:1", "gone:1")])
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Ownership | None:
+    """A record in any state, with the parties that it names; None for a bundle that the journal does not know."""
+    state, by, to = draw(st.sampled_from(State)), draw(st.none() | sessions), draw(st.none() | sessions)
+    try:
+        return Ownership(BUNDLE, state, draw(st.integers(0, 9)), by, to, moved_at_ms=draw(st.integers(0, 10**12)))
+    except InvariantBroken:
+        return None
+
+
+@given(found=st.lists(records(), max_size=8))
+def test_facts_of_the_journal(found: list[Ownership | None]) -> None:
+    facts = {name: np.full(len(found), -7, np.int64) for name in BUNDLE_FACTS}
+    for at, row in _owned_facts(facts, found, INDEX):
+        for name, value in zip(BUNDLE_FACTS, row, strict=True):
+            facts[name][at] = value
+    expected = [ownership_facts(one, INDEX) if one is not None else (-7,) * len(BUNDLE_FACTS) for one in found]
+    assert [tuple(int(facts[name][at]) for name in BUNDLE_FACTS) for at in range(len(found))] == expected
+
+
+@given(
+    names=st.sets(
+        st.from_regex(r"[a-c~]{1,2}/[a-c~]{1,2}(/[a-c~]{1,2})?(/0x[0-9a-f]{2}|/[a-z]|)", fullmatch=True), max_size=20
+    )
+)
+def test_bundles_are_counted_by_namespace(names: set[str]) -> None:
+    assert _count_by_namespace(tuple(sorted(names))) == Counter(map(namespace_of_bundle, names))
