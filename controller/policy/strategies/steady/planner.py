@@ -67,6 +67,7 @@ class Planner:
         most = min(budget, int(self.chosen.left.max(initial=0)))
         self.caps = settings.caps if can_reach_caps(snapshot, settings.caps, most) else None
         self._fruitless = 0  # swaps looked for and not found
+        self._barren: Ints = np.full(len(snapshot.brokers), -1)  # [B] namespaces closed when nothing was free there
 
     def plan(self) -> None:
         """Choose all moves of the round."""
@@ -79,6 +80,7 @@ class Planner:
         for part in whole.parts:
             self._enter(part)
             self._relieve_all(self.timing.sources & part.takes_part)
+            self._barren[:] = -1
             for idle in np.flatnonzero(self.timing.idle & self.open).tolist():
                 self._fill(idle)
 
@@ -241,9 +243,9 @@ class Planner:
         active = model.takes_part & (model.score > above) & (self.chosen.left > 0)
         enough = model.level - FILLED / PERMILLE * model.norm
         while model.score[idle] < enough and active.any():
-            if self.chosen.spent(idle):
+            source = self._next_to_give(active) if not self.chosen.spent(idle) else None
+            if source is None:
                 return
-            source = int(np.argmax(np.where(active, model.score, -1.0)))
             judged = self._fitting(source, idle, bounds)
             best = judged.best() if judged is not None else None
             if judged is None or best is None:
@@ -251,6 +253,17 @@ class Planner:
             else:
                 self.chosen.move_best(judged, best, Reason.UNDERLOADED)
                 active[source] = model.score[source] > above and self.chosen.left[source] > 0
+
+    def _next_to_give(self, active: Bools) -> int | None:
+        """The highest of these brokers that may have something to give; higher ones are no longer active. One that had
+        nothing free has nothing, and for the same reason, until another namespace is closed."""
+        score = self.model.score
+        fresh = active & (self._barren != len(self.chosen.closed))
+        if not fresh.any():
+            return None
+        source = int(np.argmax(np.where(fresh, score, -1.0)))
+        active &= fresh | (score <= score[source])
+        return source
 
     def _fitting(self, source: int, idle: int, bounds: Bounds) -> Judged | None:
         found = self._free_of(source)
@@ -293,6 +306,7 @@ class Planner:
         elif namespace := self.chosen.closed_among(held):
             why, evidence["paced_by"] = Reason.BUDGET_SPENT, bucket_of_namespace(namespace)
         self.log.deny(source, why, evidence)
+        self._barren[source] = len(self.chosen.closed)
         return None
 
     def _why(self, source: int) -> Reason:
