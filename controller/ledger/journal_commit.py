@@ -6,6 +6,7 @@ After anything but a plain success, these rules apply in order:
 2. Our own instance and batch are in the log: the commit happened.
 3. There are no commits, or only such as change no data (compaction): try the same entries again.
 4. The log cannot be read: OutcomeUnknown; the caller blocks and commits the same entries again later.
+Where the log was cleaned up, the journal's rows tell who has committed.
 A process that was suspended for longer than the log's retention may find its next version's file cleaned up, and hence
 free to write. So after each success the newest checkpoint must not be beyond the version written.
 Entries are never computed again: they are written as given, or not at all.
@@ -24,9 +25,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from controller.domain.entries import Entry
-from controller.domain.errors import ForeignCommit, InvariantBroken, OutcomeUnknown
+from controller.domain.errors import BallastError, ForeignCommit, InvariantBroken, OutcomeUnknown
 from controller.ledger.delta_log import Commit, LogGone
-from controller.ledger.journal_rows import check_dense, entries_since, last_entry
+from controller.ledger.journal_rows import EntriesExpired, check_dense, entries_since, last_entry
 from controller.ledger.store.room import check_room, writing
 from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root, for_table
 from controller.process import failpoints
@@ -47,6 +48,8 @@ class Journal:
     It may be opened before or after the state was loaded that entries build on: if the journal advanced in between, the
     first commit raises ForeignCommit. Not thread-safe.
     """
+
+    reopen_after = REOPEN_AFTER_VERSIONS
 
     def __init__(self, root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> None:
         self._root = as_root(root, storage_options)
@@ -98,16 +101,9 @@ class Journal:
         for _ in range(COMMIT_ATTEMPTS):
             if self._trouble is None:
                 check_room(self._root.uri(NAME))
-                try:
-                    self._append(rows, instance, batch_id, entries[-1].seq)
-                    self._check_not_overtaken(instance)
-                    if self._table.version() == self._version + 1:
-                        return self._done(entries[-1], self._version + 1)
-                    self._trouble = last = OutcomeUnknown(f"the handle went on to version {self._table.version()}")
-                except ForeignCommit:
-                    raise
-                except Exception as error:  # whatever it was, only the log tells what happened
-                    self._trouble = last = error
+                self._trouble = last = self._try_append(rows, instance, batch_id, entries[-1].seq)
+                if last is None:
+                    return self._done(entries[-1], self._version + 1)
             if self._has_landed(instance, batch_id):
                 return self._done(entries[-1], self._version)
         raise OutcomeUnknown(
@@ -116,13 +112,33 @@ class Journal:
         ) from last
 
     def _done(self, last: Entry, version: int) -> int:
-        """Note the success. Reopens now and then, at the same version: a newer one must stay unseen until it is
-        checked."""
+        """Note the success, which nothing that fails from here on may undo."""
         self._last, self._version = last, version
-        if version - self._opened_at >= REOPEN_AFTER_VERSIONS:
-            self._table = self._root.open(NAME, version=version)
-            self._opened_at = version
+        if version - self._opened_at >= self.reopen_after:
+            self._reopen()
         return version
+
+    def _reopen(self) -> None:
+        """Open the table anew, at the same version: a newer one must stay unseen until it is checked. If that fails,
+        the handle serves until it succeeds after a later commit."""
+        try:
+            self._table = self._root.open(NAME, version=self._version)
+            self._opened_at = self._version
+        except (OSError, DeltaError, BallastError) as error:
+            log.warning("the journal's table could not be opened anew at version %d: %s", self._version, error)
+
+    def _try_append(self, rows: pa.Table, instance: str, batch_id: int, seq: int) -> Exception | None:
+        """Append once; returns what went wrong, None for a plain success. Raises ForeignCommit."""
+        try:
+            self._append(rows, instance, batch_id, seq)
+            self._check_not_overtaken(instance)
+        except ForeignCommit:
+            raise
+        except Exception as error:  # whatever it was, only the log tells what happened
+            return error
+        if self._table.version() != self._version + 1:
+            return OutcomeUnknown(f"the handle went on to version {self._table.version()}")
+        return None
 
     def _to_rows(self, entries: Sequence[Entry]) -> pa.Table:
         return arrow_table(JOURNAL, (entry.to_row() for entry in entries))
@@ -160,8 +176,17 @@ class Journal:
             return newest, [_commit_of(entry, newest.version()) for entry in self._entries_after(newest)]
 
     def _entries_after(self, table: DeltaTable) -> list[Entry]:
-        """The entries that the handle does not know, from the rows: they tell what a cleaned-up log no longer does."""
-        return entries_since(table, self._log, self.last_seq)
+        """The entries that the handle does not know, from the rows: they tell what a cleaned-up log no longer does.
+
+        Raises ForeignCommit where they have expired: so much has happened since only under another controller.
+        """
+        try:
+            return entries_since(table, self._log, self.last_seq)
+        except EntriesExpired as error:
+            raise ForeignCommit(
+                f"entries after {self.last_seq} were committed by another controller and have expired meanwhile: this "
+                "instance slept, and must stop"
+            ) from error
 
     def _check_not_overtaken(self, instance: str) -> None:
         checkpoint = self._log.last_checkpoint(just_answered=True)  # to the append

@@ -34,6 +34,7 @@ from controller.testbed.simulated.world import Actor, World, delay_ms
 SNAPSHOT_EVERY = 20  # entries
 LOG_KEPT = (None, 2, 5, 30)  # versions after which the log is cleaned up: a draw for the whole run; None: never
 ANSWER_LOST, NEVER_WRITTEN = "answer lost", "never written"
+NOT_OPENED = 0.3  # of the times when commits go wrong, the table cannot be opened either
 NO_ANSWER_MS = 5_000  # at most, until a request is given up
 
 
@@ -151,6 +152,8 @@ class SimFollower(Follower):
 class SimJournal(Journal):
     """The journal's writer, of a controller that runs in an actor."""
 
+    reopen_after = 5  # versions: a run has some hundred
+
     def __init__(self, store: SimStore, actor: Actor, dice: Random) -> None:
         self._store, self._actor, self._dice = store, actor, dice
         self._root = SimpleNamespace(uri=lambda name: f"memory:{name}", open=self._open)  # type: ignore[assignment]
@@ -165,6 +168,8 @@ class SimJournal(Journal):
         """The table, at its newest version without another one."""
         self._sleep(1, 30)
         self._store.check_up()
+        if self._dice.random() < self._store.spoilt * NOT_OPENED:
+            raise OSError("the table store is throttled")
         self._written = len(self._store.versions) - 1 if version is None else version
         return self._table
 

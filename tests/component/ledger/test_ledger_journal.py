@@ -14,7 +14,9 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ForeignCommit, InvariantBroken, OutcomeUnknown
 from controller.ledger.append import append_rows
 from controller.ledger.damage import JournalGap
+from controller.ledger.delta_log import EXPIRED_UP_TO
 from controller.ledger.journal_commit import Journal
+from controller.ledger.maintenance import delete_rows
 from controller.ledger.tables import TableRoot
 from tests.component.ledger.ledger_history import History, by, compact, vacuum
 
@@ -307,12 +309,43 @@ def test_a_store_that_never_takes_the_commit_is_told_as_such(root: TableRoot, st
 
 
 def test_reopening_by_habit_keeps_a_foreign_commit_visible(root: TableRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal_module, "REOPEN_AFTER_VERSIONS", 2)
+    monkeypatch.setattr(Journal, "reopen_after", 2)
     journal = Journal(root)
     HISTORY.commit(journal, 0, 5)
     Journal(root).commit([by(e, "other") for e in HISTORY.batches[5]], "other", 0)
     with pytest.raises(ForeignCommit):
         HISTORY.commit(journal, 5, 6)
+
+
+def test_a_handle_that_cannot_be_opened_anew_undoes_no_success(
+    root: TableRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Journal, "reopen_after", 2)
+    journal, opened, failing = Journal(root), TableRoot.open, [OSError("503"), OSError("503")]
+
+    def open_or_fail(tables: TableRoot, name: str, version: int | None = None) -> Any:
+        if version is not None and failing:
+            raise failing.pop()
+        return opened(tables, name, version=version)
+
+    monkeypatch.setattr(TableRoot, "open", open_or_fail)
+    HISTORY.commit(journal)
+    assert failing == []
+    assert stored(root) == HISTORY.entries
+
+
+def test_who_slept_until_what_followed_has_expired_has_been_replaced(root: TableRoot, store: Store) -> None:
+    """The journal's rows no longer tell who came after, only that somebody did."""
+    journal = Journal(root)
+    HISTORY.commit(journal, 0, 2)
+    sleeps_through_a_clean_up(root, journal, 3)
+    last = sum(map(len, HISTORY.batches[:4]))
+    delete_rows(root.open("journal"), f"seq <= {last}", {EXPIRED_UP_TO: str(last)})
+    store.plan = ["lost"]
+    with pytest.raises(ForeignCommit, match="have expired meanwhile"):
+        HISTORY.commit(journal, 2, 3)
+    with pytest.raises(ForeignCommit, match="have expired meanwhile"):
+        journal.check_not_replaced("i")
 
 
 def test_a_gap_or_double_in_the_table_is_never_folded(root: TableRoot) -> None:
