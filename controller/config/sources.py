@@ -21,13 +21,14 @@ from controller.config.layers import (
 from controller.config.pulsar_names import PULSAR_NAMES
 from controller.config.settings import DEFINITIONS, OVERRIDE, is_secret, reveals_secret
 from controller.config.store_options import where_credentials_go
-from controller.config.yaml_text import parse_yaml, yaml_value
+from controller.config.yaml_text import MAX_CHARS, parse_yaml, yaml_value
 from controller.domain.errors import ConfigError, printable
 
 ENV_PREFIX = "BALLAST_"
 STORE = "tables.storage_options"
 ENV_PROFILE = "BALLAST_PROFILE"
 MOST_CHARS = 300  # of what YAML says about a file
+MOST_VALUE_CHARS = MAX_CHARS // 8  # on a command line or in the environment: a file can say the same, escapes included
 ENV_CONF = "BALLAST_CONF"  # the configuration file if no --conf is given
 
 
@@ -147,6 +148,8 @@ def _where_secrets_go(parent: str, secret: str) -> str:
 
 
 def _from_text(name: str, text: str, origin: str) -> tuple[str, object, str]:
+    if len(text) > MOST_VALUE_CHARS:
+        raise ConfigError(f"{name} ({origin}): a value of {len(text)} characters, at most {MOST_VALUE_CHARS}")
     bare = name.removeprefix(f"{PULSAR_SECTION}.")
     definition = PULSAR_NAMES[bare][1] if bare in PULSAR_NAMES else DEFINITIONS.get(name)
     return name, definition.from_text(text) if definition else text, origin

@@ -27,11 +27,13 @@ class InPart:
 
 def all_but_there(effect: Effect, namespace: str, target: str | None, there: int, elsewhere: int) -> Effect:
     """The effect of an unload of a namespace, told that `there` of its owned bundles are at the target already and
-    `elsewhere` are not. Raises BadRecord if all are there."""
-    if target is None or not there:
-        return effect
+    `elsewhere` are not. Raises BadRecord if there is nothing to move."""
+    if not there + elsewhere:
+        raise BadRecord("namespace", f"no bundle of {namespace} is owned now: try again when they are")
     if not elsewhere:
         raise BadRecord("to", f"every owned bundle of {namespace} is at {target} already")
+    if not there:
+        return effect
     owned = f"{there} of the {there + elsewhere} owned bundles of {namespace}"
     return InPart(effect, f"{target} owns {owned} already: what is there stays")
 

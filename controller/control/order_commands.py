@@ -60,16 +60,20 @@ def _unload_namespace(ctx: Context, command: Command) -> Effect:
     target = _target_of(command)
     names = [str(bundle) for bundle in bundles_of_ring(namespace, ring)]
     owned = [one for name in names if (one := ctx.state.observed.bundles.get(name)) and one.broker is not None]
-    seen = [one for one in owned if one.broker != target]
-    first = next((refusal for one in seen if (refusal := find_refusal(ctx, Wanted.move(one, target)))), None)
+    orders, queued = ctx.state.observed.orders, ctx.watch.queued_orders
+    staying = [one for one in owned if one.broker == target and str(one.bundle) not in orders]
+    moving = [one for one in owned if one not in staying]  # those on their way off the target come back
+    first = next((refusal for one in moving if (refusal := find_refusal(ctx, Wanted.move(one, target)))), None)
     if first is not None and first.reason not in _WAIT:
         raise BadRecord("namespace", first.text)
 
     def effect() -> None:
-        for one in seen:
-            ctx.watch.queued_orders[str(one.bundle)] = (target, command.id)
+        for one in staying:
+            queued.pop(str(one.bundle), None)
+        for one in moving:
+            queued[str(one.bundle)] = (target, command.id)
 
-    return all_but_there(effect, namespace, target, len(owned) - len(seen), len(seen))
+    return all_but_there(effect, namespace, target, len(staying), len(moving))
 
 
 def _split_bundle(ctx: Context, command: Command) -> Effect:
@@ -185,7 +189,8 @@ def send_waiting_orders(ctx: Context) -> None:
             continue
         del ctx.watch.queued_orders[name]
         if wanted is not None and refusal is None:
-            send_order(ctx, wanted, "commanded", command_id=command_id)
+            if wanted.seen.broker != target:
+                send_order(ctx, wanted, "commanded", command_id=command_id)
         elif refusal is not None:
             ctx.watch.refuse(refusal.reason.value)
     drained = [b for b in ctx.state.live_brokers() if b.drained] if ctx.state.authority == METADATA else []

@@ -29,6 +29,7 @@ def note_interrupts() -> Iterator[None]:
     def note(number: int, frame: FrameType | None) -> None:
         _noted.append(number)
         if len(_noted) > 1:
+            _noted.clear()  # raised once: what cleans up afterwards is not interrupted by the same signals
             raise KeyboardInterrupt
 
     before = {number: signal.signal(number, note) for number in DELAYED}
@@ -60,7 +61,7 @@ def run_interruptibly(command: Sequence[str], timeout_s: float, **how: Any) -> s
                 except subprocess.TimeoutExpired:
                     check_interrupt()
                     if time.monotonic() > deadline:
-                        raise
+                        raise subprocess.TimeoutExpired(command, timeout_s) from None
         except BaseException:
             process.kill()
             raise

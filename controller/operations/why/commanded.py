@@ -75,7 +75,10 @@ def commands_about_broker(reader: Reader, broker: str) -> list[Row]:
 
 
 def drains_behind(reader: Reader, decisions: Sequence[Row]) -> dict[str, str]:
-    """Decision id -> the command that drained the broker which the decision emptied; none where the broker left."""
+    """Decision id -> the command that drained the broker which the decision emptied; none where the broker left.
+
+    Which came first is told by wall clocks: just after a take-over on a machine whose clock is behind it may be none.
+    """
     emptied = [row for row in decisions if row["reason"] == Reason.DRAINED.value]
     if not emptied:
         return {}

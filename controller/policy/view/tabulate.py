@@ -276,7 +276,7 @@ def _count_namespaces(state: ClusterState, names: tuple[str, ...]) -> dict[str, 
 
 
 def _count_by_namespace(names: tuple[str, ...]) -> dict[str, int]:
-    """Of sorted names, in which those of a namespace follow each other: looked at once a namespace."""
+    """Of sorted names `tenant/namespace/0x…`, in which those of a namespace follow each other: one look at each."""
     counts: dict[str, int] = {}
     at = 0
     while at < len(names):

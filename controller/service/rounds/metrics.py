@@ -44,7 +44,7 @@ class RoundMetrics:
         self.splits = Counter("ballast_round_splits", "Splits that rounds have begun", ["reason"], registry=r)
         self.refused = Counter(
             "ballast_round_refused",
-            "Moves and splits that were decided and not begun; those of a plan that waits, once",
+            "Moves and splits that were decided and not begun; a waiting plan once, and again if declined",
             ["outcome"],
             registry=r,
         )

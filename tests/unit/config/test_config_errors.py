@@ -157,3 +157,13 @@ def test_a_long_value_is_cut_and_stays_one_line(tmp_path: Path) -> None:
     line = line_of(tmp_path, "cluster:\n  name: |\n" + "".join(f"    line {i}\n" for i in range(100)))
     assert "\n" not in line
     assert len(line) < 250
+
+
+@pytest.mark.parametrize("by_env", [True, False])
+def test_a_value_that_no_file_could_hold_is_refused(tmp_path: Path, by_env: bool) -> None:
+    file, value = tmp_path / "ballast.yaml", "x" * 40_000
+    file.write_text("")
+    env, sets = ({"BALLAST_AGENT__BIND_HOST": value}, ()) if by_env else ({}, (f"agent.bind_host={value}",))
+    with pytest.raises(ConfigError, match=r"agent\.bind_host .*40000 characters, at most 32768") as refused:
+        load_settings(file, env=env, overrides=sets)
+    assert len(str(refused.value)) < 250

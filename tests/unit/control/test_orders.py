@@ -298,6 +298,24 @@ def test_of_an_unloaded_namespace_what_the_target_owns_stays_and_the_answer_says
     assert driver.command("unload_namespace", namespace="t/n", to="b:1")[0].reason is None
 
 
+def test_who_changes_their_mind_gets_back_what_is_on_its_way() -> None:
+    """Bundles of the target that are moving or wait to be moved elsewhere are not there to stay."""
+    driver = observed_driver(with_settings(orders_in_flight=1))
+    driver.command("unload_namespace", namespace="t/n", to="b:1")
+    (moving,) = driver.state.observed.orders
+    answer = driver.command("unload_namespace", namespace="t/n", to="a:1")[0]
+    at_a = [b for b in BUNDLES if driver.state.observed.bundles[str(b)].broker == "a:1"]
+    staying = [b for b in at_a if str(b) != moving]
+    assert answer.reason == f"a:1 owns {len(staying)} of the 4 owned bundles of t/n already: what is there stays"
+    for _ in range(8):
+        for name in list(driver.state.observed.orders):
+            bundle = next(b for b in BUNDLES if str(b) == name)
+            driver.end_order(bundle, "moved", owner=driver.state.observed.orders[name].target)
+        driver.run()
+    assert {driver.state.observed.bundles[str(b)].broker for b in BUNDLES} == {"a:1"}
+    assert not driver.state.observed.orders
+
+
 def test_equal_ranges_of_two_unloaded_namespaces_take_turns() -> None:
     driver, other = with_an_equal_range()
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")

@@ -84,6 +84,8 @@ def test_of_an_unloaded_namespace_what_the_target_owns_stays_and_the_answer_says
     )
     (answer, *moves) = driver.command("unload_namespace", namespace="t/n", to="b:1")
     assert (answer.reason, len(moves)) == (None, 1)
+    again = rejection(driver, "unload_namespace", namespace="t/n", to="b:1")
+    assert "no bundle of t/n is owned now" in again, "it is on its way: there is nothing to move"
 
 
 @pytest.mark.covers("bundles-at-creation")

@@ -124,6 +124,21 @@ def test_a_signal_that_nobody_looked_for_takes_effect_at_the_end() -> None:
     noting(lambda: signal.raise_signal(signal.SIGINT))
 
 
+def test_after_a_second_signal_clean_up_is_not_interrupted_by_the_same_ones() -> None:
+    with note_interrupts():
+        with pytest.raises(KeyboardInterrupt):
+            run_both()
+        check_interrupt()
+        signal.raise_signal(signal.SIGTERM)  # a third one is noted like the first
+        with pytest.raises(KeyboardInterrupt):
+            check_interrupt()
+
+
+def run_both() -> None:
+    signal.raise_signal(signal.SIGINT)
+    signal.raise_signal(signal.SIGTERM)
+
+
 def test_a_second_signal_waits_for_nothing() -> None:
     def run() -> None:
         signal.raise_signal(signal.SIGINT)
