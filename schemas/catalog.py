@@ -1,4 +1,4 @@
-"""Every table by name. The records on Kafka are in `schemas.wire`, which who reads tables need not import."""
+"""Every table by name. `schemas.wire` has the records on Kafka: readers of tables need not import them."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ def _unload_namespace(ctx: Context, command: Command) -> Effect:
     names = [str(bundle) for bundle in bundles_of_ring(namespace, ring)]
     owned = [one for name in names if (one := ctx.state.observed.bundles.get(name)) and one.broker is not None]
     orders, queued = ctx.state.observed.orders, ctx.watch.queued_orders
+    moving = [one for one in owned if one.broker != target or str(one.bundle) in orders]  # one that leaves comes back
     staying = [one for one in owned if one.broker == target and str(one.bundle) not in orders]
-    moving = [one for one in owned if one not in staying]  # those on their way off the target come back
     first = next((refusal for one in moving if (refusal := find_refusal(ctx, Wanted.move(one, target)))), None)
     if first is not None and first.reason not in _WAIT:
         raise BadRecord("namespace", first.text)

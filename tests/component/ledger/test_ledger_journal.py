@@ -121,6 +121,7 @@ class Store:
     def __init__(self, real: Callable[..., None]) -> None:
         self.real = real
         self.plan: list[str | Callable[[], None]] = []
+        self.after: Callable[[], object] | None = None  # the next write happens, then this, and nobody hears of it
         self.calls = 0
 
     def write(self, *args: Any, **kwargs: Any) -> None:
@@ -131,6 +132,10 @@ class Store:
         if step == "lost":
             raise OSError("connection reset before the request")
         self.real(*args, **kwargs)
+        after, self.after = self.after, None
+        if after is not None:
+            after()
+            raise TimeoutError("no answer")
         if step == "unheard":
             raise TimeoutError("no answer")
 
@@ -163,16 +168,8 @@ def test_a_commit_that_did_not_happen_is_tried_again_with_the_same_entries(root:
 def test_compaction_after_an_unheard_commit_does_not_hide_it(root: TableRoot, store: Store) -> None:
     journal = Journal(root)
     HISTORY.commit(journal, 0, 3)
-    real = store.real
-
-    def write_then_compact(*args: Any, **kwargs: Any) -> None:
-        real(*args, **kwargs)
-        compact(root)
-        raise TimeoutError("no answer")
-
-    store.real = write_then_compact
+    store.after = lambda: compact(root)
     HISTORY.commit(journal, 3, 4)
-    store.real = real
     HISTORY.commit(journal, 4)
     assert stored(root) == HISTORY.entries
 
@@ -283,18 +280,15 @@ def test_a_cleaned_up_log_is_judged_by_the_rows(root: TableRoot, store: Store) -
 def test_ones_own_commit_is_known_by_its_rows_when_the_log_no_longer_tells(root: TableRoot, store: Store) -> None:
     journal = Journal(root)
     HISTORY.commit(journal, 0, 2)
-    real, doubted = store.real, journal.version + 1
+    doubted = journal.version + 1
 
-    def write_then_clean_up(*args: Any, **kwargs: Any) -> None:
-        real(*args, **kwargs)
+    def clean_up() -> None:
         compact(root)
         root.open("journal").create_checkpoint()
         (Path(root.uri("journal")) / "_delta_log" / f"{doubted:020d}.json").unlink()
-        raise TimeoutError("no answer")
 
-    store.real = write_then_clean_up
+    store.after = clean_up
     HISTORY.commit(journal, 2, 3)
-    store.real = real
     HISTORY.commit(journal, 3)
     assert stored(root) == HISTORY.entries
 
