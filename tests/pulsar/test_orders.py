@@ -70,8 +70,7 @@ class Orders:
                 observer = Observer()
                 calls = PulsarCalls(
                     admin, observer, exclude_namespaces(()), cluster=lambda: CLUSTER_NAME,
-                    addresses=lambda: members.addresses, timeout_s=lambda broker: 70.0,
-                    modular=lambda: self.cluster.spec.manager == "modular", on_denied=pytest.fail,
+                    addresses=lambda: members.addresses, timeout_s=lambda broker: 70.0, on_denied=pytest.fail,
                 )  # fmt: skip
                 for broker, names in self._lists().items():
                     observer.note(Listing(broker, 1, 1, names))

@@ -58,7 +58,7 @@ async def count_non_persistent(cluster: PulsarCluster, held: Mapping[str, str]) 
         members = await Directory(admin, CLUSTER_NAME).refresh()
         calls = PulsarCalls(
             admin, Observer(), exclude_namespaces(()), cluster=lambda: CLUSTER_NAME,
-            addresses=lambda: members.addresses, timeout_s=lambda broker: 10.0, modular=lambda: True,
+            addresses=lambda: members.addresses, timeout_s=lambda broker: 10.0,
             on_denied=pytest.fail,
         )  # fmt: skip
         return {name: await calls.count_non_persistent(Bundle.parse(name), owner) for name, owner in held.items()}

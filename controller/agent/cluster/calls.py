@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
@@ -28,6 +29,16 @@ OF_ANOTHER_CLUSTER = frozenset({Outcome.PRECONDITION, Outcome.REDIRECTED})  # 41
 ELSEWHERE_FOR_S = 300.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What `Prepare` found: the leader's name, the bundle's topics, the credentials. `detail`: what is missing."""
+
+    leader: str | None
+    topics: Sequence[str] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    detail: str = ""
+
+
 class PulsarCalls:
     """One cluster's answers. `addresses`: broker -> web address, as last looked up."""
 
@@ -40,14 +51,13 @@ class PulsarCalls:
         cluster: Callable[[], str],
         addresses: Callable[[], Mapping[str, str]],
         timeout_s: Callable[[str], float],
-        modular: Callable[[], bool],
         on_denied: Callable[[str], None],
     ) -> None:
         """`timeout_s`: how long an order to that broker may take to answer. `on_denied`: 401 or 403 was answered."""
         self._admin, self._changes = admin, PulsarChanges(admin)
         self._observer, self._exclude = observer, exclude
         self._cluster, self._addresses = cluster, addresses
-        self._timeout_s, self._modular, self._on_denied = timeout_s, modular, on_denied
+        self._timeout_s, self._on_denied = timeout_s, on_denied
         self._placings: dict[str, Placing] = {}  # of bundles that are being unloaded
         self._elsewhere_until_s: dict[str, float] = {}  # namespace of another cluster -> when it is looked at again
 
@@ -64,6 +74,8 @@ class PulsarCalls:
             return None if topics is None else len(topics)
         if isinstance(call, ask.CountNonPersistent):
             return await self.count_non_persistent(call.bundle, call.owner)
+        if isinstance(call, ask.Prepare):
+            return await self._prepare(call)
         if isinstance(call, ask.LookUp):
             return await self._finish_placing(call.bundle)
         if isinstance(call, ask.FindOwner):
@@ -129,14 +141,22 @@ class PulsarCalls:
             return None
         return [topic for topic in topics if bundle.contains(topic_hash(topic))]
 
-    async def _begin_placing(self, call: ask.Unload, leader: str) -> None:
-        """Look the bundle up from now on, so that it is placed the moment that its owner gives it up."""
-        addresses, topics = self._addresses(), await self._list_topics(call.bundle)
-        target = addresses.get(call.target or "")
-        if topics and (call.target is None or target is not None):
+    async def _prepare(self, call: ask.Prepare) -> _Prepared:
+        """Whatever takes time and may be done before the last look at who owns the bundle."""
+        leader, topics = await asyncio.gather(self.find_leader(), self._list_topics(call.bundle))
+        try:
             headers = await self._admin.credentials.headers()
+        except CredentialsMissing as error:
+            return _Prepared(leader, detail=str(error))
+        return _Prepared(leader, topics or [], headers)
+
+    def _begin_placing(self, call: ask.Unload, addresses: Mapping[str, str], leader: str) -> None:
+        """Look the bundle up from now on, so that it is placed the moment that its owner gives it up."""
+        prepared: _Prepared = call.prepared
+        target = addresses.get(call.target or "")
+        if prepared.topics and (call.target is None or target is not None):
             self._placings[str(call.bundle)] = Placing(
-                topics, addresses[call.source], target, addresses[leader], self._admin, headers
+                prepared.topics, addresses[call.source], target, leader, self._admin, prepared.headers
             )
 
     async def _finish_placing(self, bundle: Bundle) -> bool:
@@ -144,35 +164,38 @@ class PulsarCalls:
         return await placing.wait() if placing is not None else False
 
     async def _change(self, call: ask.Unload | ask.Split) -> ask.Reply:
-        addresses = self._addresses()
-        owner = addresses.get(call.source)
-        if owner is None:
+        """Send it at once: its lease and its owner were looked at just now."""
+        addresses = self._addresses()  # one look: a broker may leave at any time
+        source = addresses.get(call.source)
+        if source is None:
             return ask.Reply(0, reached=False, detail=f"the address of {call.source} is not known")
-        path = f"/admin/v2/namespaces/{quote(str(call.bundle), safe='/')}"
-        timeout_s = self._timeout_s(call.source)
         if isinstance(call, ask.Split):
-            params = {"unload": "false", "splitAlgorithmName": "specified_positions_divide"}
-            split = await self._changes.send(
-                "PUT", f"{path}/split", owner, params=params, body=[call.boundary], timeout_s=timeout_s
-            )
-            return self._reply(split, owner)
+            return await self._split(call, source)
+        first, leader = source, None
+        if isinstance(call.prepared, _Prepared):
+            leader = addresses.get(call.prepared.leader or "")
+            if call.prepared.detail or (leader is None and call.target is not None):
+                return ask.Reply(0, reached=False, detail=call.prepared.detail or "the leader is not known")
+        if leader is not None:
+            first = leader if call.target is not None else source
+            self._begin_placing(call, addresses, leader)
         params = {} if call.target is None else {"destinationBroker": call.target}
-        first = owner
-        if self._modular():
-            leader = await self.find_leader()
-            if leader is None or leader not in addresses:
-                return ask.Reply(0, reached=False, detail="the leader is not known")
-            first = addresses[leader] if call.target is not None else owner
-            try:
-                await self._begin_placing(call, leader)
-            except CredentialsMissing as error:
-                return ask.Reply(0, reached=False, detail=str(error))
         sent: Sent | None = None
         try:
-            sent = await self._changes.send("PUT", f"{path}/unload", first, params=params, timeout_s=timeout_s)
+            sent = await self._changes.send(
+                "PUT", f"{_path_of(call.bundle)}/unload", first, params=params, timeout_s=self._timeout_s(call.source)
+            )
         finally:
             self._note_sent(call.bundle, unloaded=sent is not None and 200 <= sent.status < 300)
-        return self._reply(sent, owner)
+        return self._reply(sent, first, source)
+
+    async def _split(self, call: ask.Split, source: str) -> ask.Reply:
+        params = {"unload": "false", "splitAlgorithmName": "specified_positions_divide"}
+        sent = await self._changes.send(
+            "PUT", f"{_path_of(call.bundle)}/split", source, params=params, body=[call.boundary],
+            timeout_s=self._timeout_s(call.source),
+        )  # fmt: skip
+        return self._reply(sent, source, source)
 
     def _note_sent(self, bundle: Bundle, unloaded: bool) -> None:
         """Bounds the lookups, whatever the order does next."""
@@ -183,10 +206,12 @@ class PulsarCalls:
             placing.cancel()
             del self._placings[str(bundle)]
 
-    def _reply(self, sent: Sent, owner: str) -> ask.Reply:
+    def _reply(self, sent: Sent, first: str, source: str) -> ask.Reply:
         if sent.status in (401, 403):
             self._on_denied(f"HTTP {sent.status}: {sent.detail}")
-        reached = owner in sent.hops
-        if sent.status >= 400 and not reached:
-            reached = True  # a refusal on the way is an answer: the same request would get it again
+        reached = ask.may_have_reached(sent.status, sent.hops, first, source)
         return ask.Reply(sent.status, reached, sent.detail, redirected=bool(sent.hops))
+
+
+def _path_of(bundle: Bundle) -> str:
+    return f"/admin/v2/namespaces/{quote(str(bundle), safe='/')}"

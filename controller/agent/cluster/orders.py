@@ -1,14 +1,15 @@
 """Carries out one order, as a generator of calls: it yields what to ask of the cluster and is sent the answer.
 
-Pure, so the simulation drives the same code as the agent. At most one unload or split that may have reached the owner
-is sent per order, whatever happens (`Unload` is repeated only after an answer that says it did not). Whether the bundle
-moved is read from what the brokers list, never from a status code or a lookup: the modular load manager answers 204
-without doing anything, and a lookup assigns bundles.
+Pure, so the simulation drives the same code as the agent. At most one unload or split that may have reached an owner is
+sent per order, whatever happens: it is repeated only after an answer that says it reached none, and only if the source
+still lists the bundle. That is the last thing asked before every request; what may take long comes before it. Whether
+the bundle moved is read from what the brokers list, never from a status code or a lookup: the modular load manager
+answers 204 without doing anything, and a lookup assigns bundles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,12 +54,20 @@ class CountNonPersistent:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepare:
+    """Find out what an unload under the modular load manager needs. Answered by something for `Unload.prepared`."""
+
+    bundle: Bundle
+
+
+@dataclass(frozen=True, slots=True)
 class Unload:
     """The one request that moves. Answered by a `Reply`."""
 
     bundle: Bundle
     source: str
     target: str | None
+    prepared: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +100,26 @@ class Pause:
     ms: int
 
 
-Call = ReadRing | ListOwned | CountTopics | CountNonPersistent | Unload | Split | LookUp | FindOwner | Pause
+Call = ReadRing | ListOwned | CountTopics | CountNonPersistent | Prepare | Unload | Split | LookUp | FindOwner | Pause
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """How a request ended. `status`: of HTTP, 0 without an answer. `reached`: it may have reached the owner."""
+    """How a request ended. `status`: of HTTP, 0 without an answer. `reached`: it may have reached an owner."""
 
     status: int
     reached: bool
     detail: str = ""
     redirected: bool = False  # it may have reached the leader, which keeps the destination
+
+
+def may_have_reached(status: int, hops: Sequence[str], first: str, source: str) -> bool:
+    """Whether a request may have reached who owned the bundle then, the order's source or another broker.
+
+    `hops`: who may have received it, beginning with `first`, which the modular load manager's leader is. An answer says
+    what came of it, a refusal on the way as well: the same request would get it again.
+    """
+    return status != 0 or source in hops or any(hop != first for hop in hops)
 
 
 @dataclass(slots=True)
@@ -128,9 +146,6 @@ Run = Generator[Call, Any, Ended]
 
 def carry_out(order: Order, modular: bool, spare_non_persistent: bool = False) -> Run:
     """Check, send, and find out what came of it. `spare_non_persistent`: do not move such topics."""
-    ended = yield from _check(order)
-    if ended is not None:
-        return ended
     if order.kind is OrderKind.SPLIT:
         return (yield from _split(order))
     if spare_non_persistent:
@@ -160,29 +175,42 @@ def _check(order: Order) -> Generator[Call, Any, Ended | None]:
 
 
 def _move(order: Order, modular: bool) -> Run:
-    reply, sent = yield from _send(Unload(order.bundle, order.source, order.target))
+    sent = yield from _send(order, modular)
+    if isinstance(sent, Ended):
+        return sent
+    reply, noted = sent
     detail = _describe(reply)
     if not reply.reached:
-        return Ended(OrderOutcome.FAILED, sent=sent, detail=detail)
+        return Ended(OrderOutcome.FAILED, sent=noted, detail=detail)
     placed = False
     if modular and 200 <= reply.status < 300:
         placed = bool((yield LookUp(order.bundle)))
     if 400 <= reply.status < 500:
-        return (yield from _judge_refusal(order, detail, sent))
+        return (yield from _judge_refusal(order, detail, noted))
     return (yield from _await_move(order, detail, placed))
 
 
-def _send(request: Unload | Split) -> Generator[Call, Any, tuple[Reply, bool]]:
-    """The last reply, and whether any try may have left its destination at the leader."""
-    redirected = False
+def _send(order: Order, modular: bool) -> Generator[Call, Any, tuple[Reply, bool] | Ended]:
+    """The last reply, and whether the leader may have noted the destination of any try; or why no more was sent."""
+    noted = False
     for attempt in range(MOST_TRIES):
+        if attempt:
+            yield Pause(RETRY_PAUSE_MS)
+        request: Unload | Split
+        if order.boundary is not None:
+            request = Split(order.bundle, order.source, order.boundary)
+        else:
+            prepared = (yield Prepare(order.bundle)) if modular else None
+            request = Unload(order.bundle, order.source, order.target, prepared)
+        ended = yield from _check(order)
+        if ended is not None:
+            ended.sent = noted
+            return ended
         reply: Reply = yield request
-        redirected |= reply.redirected or reply.reached
+        noted |= reply.redirected or reply.reached
         if reply.reached:
             break
-        if attempt + 1 < MOST_TRIES:
-            yield Pause(RETRY_PAUSE_MS)
-    return reply, redirected
+    return reply, noted
 
 
 def _judge_refusal(order: Order, detail: str, sent: bool) -> Run:
@@ -222,8 +250,12 @@ def _split(order: Order) -> Run:
     assert order.boundary is not None, "an order to split without a boundary"
     topics = yield CountTopics(order.bundle)
     if topics is not None and topics < 2:
-        return Ended(OrderOutcome.REFUSED, order.source, detail=f"it has {topics} topics; a split needs two")
-    reply, _ = yield from _send(Split(order.bundle, order.source, order.boundary))
+        few = Ended(OrderOutcome.REFUSED, order.source, detail=f"it has {topics} topics; a split needs two")
+        return (yield from _check(order)) or few
+    sent = yield from _send(order, modular=False)
+    if isinstance(sent, Ended):
+        return sent
+    reply, _ = sent
     detail = _describe(reply)
     if not reply.reached:
         return Ended(OrderOutcome.FAILED, detail=detail)

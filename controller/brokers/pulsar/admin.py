@@ -2,7 +2,8 @@
 
 Redirects are followed by hand, as the same method, at most `MOST_REDIRECTS` times and only to addresses that may get
 the credentials: the configured service URLs and the addresses of listed brokers (`trust`). A read that failed before
-an answer is repeated once. Without an address, the service URLs are tried in turn, the last good one first.
+an answer is repeated once. Without an address, whoever answered last is asked first, then the service URLs in turn and
+a few listed brokers, which know the cluster as well; those that hang come last.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class PulsarAdmin:
             raise ConfigError("no address of a Pulsar cluster: give --service-url, or set pulsar_cluster.service_urls")
         self.settings = settings
         self.credentials = credentials or credentials_of(settings)
-        self._urls = list(settings.service_urls)
+        self._good = settings.service_urls[0]  # who answered last, a service URL or a listed broker
         self._trusted = frozenset(settings.service_urls)
         self.reading = Slots()
         self.tls = tls_of(settings)
@@ -62,7 +63,7 @@ class PulsarAdmin:
     @property
     def scheme(self) -> str:
         """`http` or `https`, that of the service URLs."""
-        return urlsplit(self._urls[0]).scheme
+        return urlsplit(self.settings.service_urls[0]).scheme
 
     def trust(self, addresses: Iterable[str]) -> None:
         """Send credentials to the service URLs and to these addresses of listed brokers, and to nobody else."""
@@ -83,14 +84,33 @@ class PulsarAdmin:
         """
         request = _Read(path, dict(params or {}), follow, most_bytes, timeout_s or self._whole_timeout_s)
         if at is not None:
-            return await self._retry(at, request)
-        brokers = sorted(self._trusted - set(self._urls))[:MOST_OTHERS]  # they know the cluster as well
-        for url in (*self._urls, *brokers):
-            answer = await self._retry(url, request)
-            if answer.outcome not in BEFORE_ANSWER:
+            answer = await self._retry(at, request)
+            assert answer is not None, "a call to an address was left out"
+            return answer
+        return await self._ask_anybody(request)
+
+    async def _ask_anybody(self, request: _Read) -> Answer:
+        """The first answer; without one, the last failure."""
+        turns = [(address, True) for address in self._anybody()]
+        answer: Answer | None = None
+        for address, unless_slow in turns:
+            found = await self._retry(address, request, unless_slow)
+            if found is None:
+                turns.append((address, False))  # it hangs: after all others
+                continue
+            answer = found
+            if found.outcome not in BEFORE_ANSWER:
+                self._good = address
                 break
-        self._urls.sort(key=lambda known: known != url)  # stable: the good one first
+        assert answer is not None, "no address was asked"
         return answer
+
+    def _anybody(self) -> list[str]:
+        """Who knows the cluster, in the order in which they are asked."""
+        urls = self.settings.service_urls
+        brokers = sorted(self._trusted - set(urls))[:MOST_OTHERS]
+        good = [self._good] if self._good in self._trusted else []
+        return list(dict.fromkeys((*good, *urls, *brokers)))
 
     def client(self, origin: str) -> httpx.AsyncClient:
         """A client for each address: httpx looks at all connections of a client for every request."""
@@ -107,20 +127,23 @@ class PulsarAdmin:
     def _whole_timeout_s(self) -> float:
         return self.settings.connect_timeout_s + self.settings.read_timeout_s
 
-    async def _retry(self, address: str, request: _Read) -> Answer:
+    async def _retry(self, address: str, request: _Read, unless_slow: bool = False) -> Answer | None:
+        """The answer of an address; None if it is left out, as it did not answer lately."""
         attempts = AsyncRetrying(
             stop=stop_after_attempt(ATTEMPTS),
             wait=wait_random(0.05, 0.2),
-            retry=retry_if_result(lambda answer: answer.outcome is Outcome.UNREACHABLE),
+            retry=retry_if_result(lambda answer: answer is not None and answer.outcome is Outcome.UNREACHABLE),
             retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
         )
-        answer: Answer = await attempts(self._read, address, request)
-        if answer.outcome is Outcome.UNAUTHENTICATED:
+        answer: Answer | None = await attempts(self._read, address, request, unless_slow)
+        if answer is not None and answer.outcome is Outcome.UNAUTHENTICATED:
             self.credentials.forget()
         return answer
 
-    async def _read(self, address: str, request: _Read) -> Answer:
+    async def _read(self, address: str, request: _Read, unless_slow: bool) -> Answer | None:
         async with self.reading.take(address):
+            if unless_slow and self.reading.is_slow(address):  # perhaps since this call began to wait for its slot
+                return None
             began = time.monotonic()
             try:
                 answer = await asyncio.wait_for(self._follow(address, request), request.timeout_s)

@@ -67,9 +67,10 @@ OnPolled = Callable[[Polled], None]
 class ClusterPoll:
     """Polls of one cluster. `start` first."""
 
-    def __init__(self, admin: PulsarAdmin, topics: TopicReader) -> None:
-        """`topics` is only used after `with_topics` was set."""
-        self.admin, self.with_topics = admin, False
+    def __init__(self, admin: PulsarAdmin, topics: TopicReader, wait_for_topics: bool = True) -> None:
+        """`topics` is only used after `with_topics` was set. `wait_for_topics`: a broker's first poll lasts until its
+        topics have been read; off, its load is unknown until then, where nothing else tells it."""
+        self.admin, self.with_topics, self._wait_for_topics = admin, False, wait_for_topics
         self.configuration, self.cluster = RuntimeConfiguration(), ""
         self.members = Members((), {})
         self.manager: Manager | None = None
@@ -183,14 +184,15 @@ class ClusterPoll:
                 reported = parse_load_report(answer, owned, self._exclude)
                 add_topics(reported, self._known_topics(reported.report["lastStats"]))
                 return reported, Manager.MODULAR
-        if broker in self._topics_failed and broker not in self._topics_of:
-            raise self._topics_failed[broker]  # nothing else tells what its bundles carry
+        if self.with_topics and broker not in self._topics_of:  # nothing else tells what its bundles carry
+            unread = CallFailed(Outcome.TIMED_OUT, broker, "its topics have not been read yet")
+            raise self._topics_failed.get(broker, unread)
         answer = await self.admin.get(METRICS_PATH, address, follow=False)
         topics = {**self._known_topics(map(str, owned)), **self._topics_of.get(broker, {})}
         return parse_metrics(answer, process, owned, topics, self._exclude, at_ms), Manager.EXTENSIBLE
 
     async def _keep_topics_fresh(self, broker: str, address: str) -> None:
-        """Start to read the broker's topics when it is time; wait for the first reading."""
+        """Start to read the broker's topics when it is time."""
         if not self.with_topics:
             return
         first = broker not in self._due_s
@@ -198,7 +200,7 @@ class ClusterPoll:
             period_s = self.configuration.stats_period_s
             self._due_s[broker] = time.monotonic() + period_s * (1 + self._turn(broker) * first)
             self._reading[broker] = asyncio.create_task(self._read_topics(broker, address))
-        if first:
+        if first and self._wait_for_topics:
             await self._reading[broker]
 
     def _turn(self, broker: str) -> float:

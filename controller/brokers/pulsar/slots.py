@@ -32,3 +32,7 @@ class Slots:
     def note(self, address: str, timed_out: bool) -> None:
         """Remember whether the last call to this address timed out."""
         (self._slow.add if timed_out else self._slow.discard)(address)
+
+    def is_slow(self, address: str) -> bool:
+        """Whether the last call to this address timed out."""
+        return address in self._slow

@@ -51,7 +51,7 @@ async def run_cluster_agent(settings: Settings, *, take_over: bool, standby: boo
     metrics = AgentMetrics(new_registry())
     cluster = settings.pulsar_cluster
     async with PulsarAdmin(cluster) as admin, TopicReader(admin) as topics:
-        poll = ClusterPoll(admin, topics)
+        poll = ClusterPoll(admin, topics, wait_for_topics=False)  # owners are known before loads
         await poll.start()
         poll.with_topics = poll.manager is Manager.EXTENSIBLE  # the modular manager reports its bundles itself
         async with agent_connections(settings, "pulsar", options.lease_ms) as connections:

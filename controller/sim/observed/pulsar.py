@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from controller.agent.cluster.orders import Reply, Split, Unload
+from controller.agent.cluster.orders import Reply, Split, Unload, may_have_reached
 from controller.domain.ids import RING_END, Bundle
 from controller.domain.observed import bundles_of_ring, has_bundle
 
@@ -38,6 +38,7 @@ class Whims:
     lost: float = 0.0  # carried out, but never answered
     unreached: float = 0.0  # the connection fails before the owner
     snatch: float = 0.0  # the owner gets it back at once
+    leave: float = 0.0  # the bundle leaves its owner by itself just before the request
 
 
 @dataclass(slots=True)
@@ -113,31 +114,42 @@ class SimPulsar:
         return frozenset(name for name, owner in self.owner.items() if owner == broker)
 
     def unload(self, request: Unload) -> Reply:
-        """An unload with a destination, or a plain one."""
+        """An unload with a destination, or a plain one. It finds its way to whoever owns the bundle by now."""
         name, whims, roll = str(request.bundle), self.whims, self.random.random()
-        if not self.leader or self.leader in self.hung or self.random.random() < whims.unreached:
-            noted = self.modular and bool(self.leader) and self.random.random() < 0.5
-            if noted and request.target is not None:
-                self.destinations[name.rpartition("/")[2]] = request.target
-            return Reply(0, reached=False, detail="connection refused", redirected=noted)
-        if self.modular and request.target is not None:
-            self.destinations[name.rpartition("/")[2]] = request.target
+        if name in self.owner and self.random.random() < whims.leave:
+            del self.owner[name]
+            self.look_up(name)
+        by_leader = self.modular and request.target is not None
+        first = self.leader if by_leader else request.source
+        if first not in self.alive or first in self.hung or self.random.random() < whims.unreached:
+            noted = by_leader and first in self.alive and self.random.random() < 0.5
+            if noted:
+                self.destinations[name.rpartition("/")[2]] = str(request.target)
+            return self._reply(0, [first] if noted else [], first, request, "connection refused")
+        if by_leader:
+            self.destinations[name.rpartition("/")[2]] = str(request.target)
         owner = self.owner.get(name)
         if owner is None:
-            return Reply(204, reached=True)  # nothing to unload
+            return self._reply(204, [first], first, request)  # nothing to unload
+        hops = [first] if owner == first else [first, owner]
         if owner in self.hung:
-            return Reply(0, reached=True, detail="read timeout")
+            return self._reply(0, hops, first, request, "read timeout")
         self.reached.append(request)
         if roll < whims.refuse:
-            return Reply(self.random.choice([412, 500]), reached=True, detail="refused")
+            return self._reply(self.random.choice([412, 500]), hops, first, request, "refused")
         if roll < whims.refuse + whims.nothing:
-            return Reply(204, reached=True)
+            return self._reply(204, hops, first, request)
         del self.owner[name]
         if roll < whims.refuse + whims.nothing + whims.snatch:
             self.owner[name] = owner
         elif not self.modular and request.target in self.alive - self.hung:
             self.owner[name] = str(request.target)
-        return Reply(0, True, "read timeout") if self.random.random() < whims.lost else Reply(204, True)
+        lost = self.random.random() < self.whims.lost
+        return self._reply(0 if lost else 204, hops, first, request, "read timeout" if lost else "")
+
+    def _reply(self, status: int, hops: list[str], first: str, request: Unload, detail: str = "") -> Reply:
+        reached = may_have_reached(status, hops, first, request.source)
+        return Reply(status, reached, detail, redirected=bool(hops))
 
     def split(self, request: Split) -> Reply:
         """A split at one boundary; both halves stay with the owner."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from controller.agent.cluster import orders as ask
 from controller.agent.cluster.calls import PulsarCalls
 from controller.agent.cluster.observer import Observer
-from controller.agent.cluster.orders import Reply, carry_out
+from controller.agent.cluster.orders import Ended, Reply, carry_out
 from controller.brokers.pulsar.addresses import Directory
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.observe import exclude_namespaces
@@ -31,6 +31,7 @@ class Cluster:
         self.brokers, self.modular = brokers, modular
         self.asked: list[tuple[str, str, str]] = []
         self.denied: list[str] = []
+        self.addresses: Mapping[str, str] = {}
         self.ring = ["0x00000000", "0x80000000", "0xffffffff"]
         self.owner, self.leader = brokers.brokers[0], brokers.brokers[1]
         self.owner.held[str(BUNDLE)] = 5.0
@@ -47,7 +48,7 @@ class Cluster:
         self.asked.append((request.method, broker.id, request.url.query))
         if broker is not self.owner:
             return RedirectResponse(f"{self.owner.url}{request.url.path}", 307)
-        target = next(b for b in self.brokers.brokers if b is not self.owner and b is not self.leader)
+        target = self.brokers.brokers[2]
         target.held[str(BUNDLE)] = self.owner.held.pop(str(BUNDLE))
         return Response(status_code=204)
 
@@ -57,29 +58,48 @@ class Cluster:
         return Response(status_code=204)
 
 
-def on_cluster(scenario: Callable[[Cluster, PulsarCalls], Awaitable[_T]], modular: bool = True, **settings: Any) -> _T:
+def on_cluster(
+    scenario: Callable[[Cluster, PulsarCalls], Awaitable[_T]], modular: bool = True, brokers: int = 3, **settings: Any
+) -> _T:
     async def run() -> _T:
-        async with stand_in(3, extensible=not modular) as brokers:
-            cluster = Cluster(brokers, modular)
-            async with PulsarAdmin(brokers.settings(**settings)) as admin:
-                members = await Directory(admin, CLUSTER).refresh()
+        async with stand_in(brokers, extensible=not modular) as listed:
+            cluster = Cluster(listed, modular)
+            async with PulsarAdmin(listed.settings(**settings)) as admin:
+                cluster.addresses = (await Directory(admin, CLUSTER).refresh()).addresses
                 calls = PulsarCalls(
                     admin, Observer(), exclude_namespaces(()), cluster=lambda: CLUSTER,
-                    addresses=lambda: members.addresses, timeout_s=lambda broker: 1.0, modular=lambda: modular,
-                    on_denied=cluster.denied.append,
+                    addresses=lambda: cluster.addresses, timeout_s=lambda broker: 1.0, on_denied=cluster.denied.append,
                 )  # fmt: skip
                 return await scenario(cluster, calls)
 
     return asyncio.run(run())
 
 
-def unload(target: str | None = "broker-3:8080") -> ask.Unload:
-    return ask.Unload(BUNDLE, "broker-1:8080", target)
+async def unload(calls: PulsarCalls, target: str | None = "broker-3:8080", modular: bool = True) -> Reply:
+    prepared = await calls.answer(ask.Prepare(BUNDLE)) if modular else None
+    reply: Reply = await calls.answer(ask.Unload(BUNDLE, "broker-1:8080", target, prepared))
+    return reply
+
+
+async def carry_out_move(calls: PulsarCalls, before_the_request: Callable[[], None] = lambda: None) -> Ended:
+    """`before_the_request`: what happens between the last look at the owner and the first request."""
+    order = Order("o", OrderKind.MOVE, BUNDLE, "broker-1:8080", "me", 1, "broker-3:8080")
+    run, answer, happened = carry_out(order, modular=True), None, False
+    while True:
+        try:
+            call = run.send(answer)
+        except StopIteration as stop:
+            ended: Ended = stop.value
+            return ended
+        if isinstance(call, ask.Unload) and not happened:
+            happened = True
+            before_the_request()
+        answer = await calls.answer(call)
 
 
 def test_the_modular_manager_takes_the_destination_at_its_leader() -> None:
     async def scenario(cluster: Cluster, calls: PulsarCalls) -> None:
-        reply = await calls.answer(unload())
+        reply = await unload(calls)
         assert (reply.status, reply.reached) == (204, True)
         assert cluster.asked == [
             ("PUT", "broker-2:8080", "destinationBroker=broker-3%3A8080"),
@@ -91,7 +111,7 @@ def test_the_modular_manager_takes_the_destination_at_its_leader() -> None:
 
 def test_the_extensible_manager_takes_it_at_the_owner() -> None:
     async def scenario(cluster: Cluster, calls: PulsarCalls) -> None:
-        await calls.answer(unload())
+        await unload(calls, modular=False)
         assert cluster.asked == [("PUT", "broker-1:8080", "destinationBroker=broker-3%3A8080")]
 
     on_cluster(scenario, modular=False)
@@ -101,14 +121,14 @@ def test_how_far_a_request_came() -> None:
     async def scenario(cluster: Cluster, calls: PulsarCalls) -> list[Reply]:
         found = []
         cluster.leader.answers["/unload"] = lambda b, r: RedirectResponse("http://127.0.0.1:9/x", 307)
-        found.append(await calls.answer(unload()))
+        found.append(await unload(calls))
         cluster.leader.answers["/unload"] = cluster.unload
         cluster.owner.answers["/unload"] = hang
-        found.append(await calls.answer(unload()))
+        found.append(await unload(calls))
         cluster.owner.answers["/unload"] = lambda b, r: JSONResponse({"reason": "no"}, 412)
-        found.append(await calls.answer(unload()))
+        found.append(await unload(calls))
         await cluster.leader.server.stop()
-        found.append(await calls.answer(unload()))
+        found.append(await unload(calls))
         return found
 
     strange, hung, refused, unreachable = on_cluster(scenario)
@@ -121,7 +141,7 @@ def test_how_far_a_request_came() -> None:
 def test_missing_rights_are_told() -> None:
     async def scenario(cluster: Cluster, calls: PulsarCalls) -> list[str]:
         cluster.owner.answers["/unload"] = lambda b, r: JSONResponse({"reason": "Unauthorized to validateX"}, 401)
-        await calls.answer(unload(None))
+        await unload(calls, None)
         return cluster.denied
 
     (why,) = on_cluster(scenario)
@@ -129,17 +149,73 @@ def test_missing_rights_are_told() -> None:
 
 
 def test_an_order_from_its_first_request_to_its_end() -> None:
-    async def scenario(cluster: Cluster, calls: PulsarCalls) -> Any:
-        order = Order("o", OrderKind.MOVE, BUNDLE, "broker-1:8080", "me", 1, "broker-3:8080")
-        run, answer = carry_out(order, modular=True), None
-        while True:
-            try:
-                answer = await calls.answer(run.send(answer))
-            except StopIteration as stop:
-                return stop.value
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> Ended:
+        return await carry_out_move(calls)
 
     ended = on_cluster(scenario)
     assert (ended.outcome, ended.owner) == (OrderOutcome.MOVED, "broker-3:8080")
+
+
+def test_a_bundle_that_left_its_source_meanwhile_is_unloaded_once() -> None:
+    """The leader redirects to whoever owns the bundle by then. Another request would disconnect all clients again."""
+
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> tuple[Ended, list[tuple[str, str, str]]]:
+        def leave() -> None:
+            fourth = cluster.brokers.brokers[3]
+            fourth.held[str(BUNDLE)] = cluster.owner.held.pop(str(BUNDLE))
+            cluster.owner = fourth
+
+        return await carry_out_move(calls, leave), cluster.asked
+
+    ended, asked = on_cluster(scenario, brokers=4)
+    assert [broker for _, broker, _ in asked] == ["broker-2:8080", "broker-4:8080"]
+    assert (ended.outcome, ended.owner) == (OrderOutcome.MOVED, "broker-3:8080")
+
+
+def test_a_broker_that_leaves_while_an_order_is_prepared_ends_that_order_alone() -> None:
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> list[Reply]:
+        prepared = await calls.answer(ask.Prepare(BUNDLE))
+        gone = dict(cluster.addresses)
+        found = []
+        for broker in ("broker-2:8080", "broker-1:8080"):
+            cluster.addresses = {name: address for name, address in gone.items() if name != broker}
+            found.append(await calls.answer(ask.Unload(BUNDLE, "broker-1:8080", "broker-3:8080", prepared)))
+        return found
+
+    leaderless, sourceless = on_cluster(scenario)
+    assert (leaderless.reached, leaderless.detail) == (False, "the leader is not known")
+    assert (sourceless.reached, sourceless.detail) == (False, "the address of broker-1:8080 is not known")
+
+
+def test_an_unload_without_a_target_needs_no_leader() -> None:
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> Reply:
+        for broker in cluster.brokers.brokers:
+            broker.answers["/leaderBroker"] = lambda b, r: JSONResponse({"reason": "none"}, 404)
+        return await unload(calls, None)
+
+    assert on_cluster(scenario).status == 204
+
+
+def test_an_unload_waits_for_no_other_one() -> None:
+    """What allowed it, the lease and the owner, was looked at just before. The controller limits orders."""
+
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> int:
+        under_way, all_there = [0], asyncio.Event()
+
+        async def close_slowly(broker: Broker, request: Request) -> Response:
+            under_way[0] += 1
+            if under_way[0] == 8:
+                all_there.set()
+            await asyncio.wait_for(all_there.wait(), 0.9)
+            return Response(status_code=204)
+
+        cluster.leader.answers |= {"/unload": close_slowly}
+        for broker in cluster.brokers.brokers:
+            broker.answers["/persistent/t1/ns1"] = lambda b, r: []  # nothing to look up
+        await asyncio.gather(*(unload(calls) for _ in range(8)))
+        return under_way[0]
+
+    assert on_cluster(scenario) == 8
 
 
 def test_a_split_names_its_boundary_and_leaves_the_halves_where_they_are() -> None:

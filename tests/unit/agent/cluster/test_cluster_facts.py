@@ -54,7 +54,7 @@ class World:
         self.cluster, self.now_s, self.journal = cluster, 1000.0, Journal()
         self.calls = PulsarCalls(
             poll.admin, Observer(), exclude_namespaces(()), cluster=lambda: poll.cluster,
-            addresses=lambda: poll.members.addresses, timeout_s=lambda broker: 1.0, modular=lambda: True,
+            addresses=lambda: poll.members.addresses, timeout_s=lambda broker: 1.0,
             on_denied=lambda why: None,
         )  # fmt: skip
         self.non_persistent = NonPersistentTopics(True, lambda: self.now_s)

@@ -20,7 +20,15 @@ class Script:
     """Answers calls by their type: a value, or a list of values of which the last one stays."""
 
     def __init__(self, **answers: Any) -> None:
-        self.answers = {"ReadRing": RING, "CountTopics": 5, "FindOwner": None, "LookUp": None, "Pause": None, **answers}
+        self.answers = {
+            "ReadRing": RING,
+            "CountTopics": 5,
+            "FindOwner": None,
+            "LookUp": None,
+            "Pause": None,
+            "Prepare": "leader",
+        }
+        self.answers |= answers
         self.asked: list[ask.Call] = []
 
     def __call__(self, call: ask.Call) -> Any:
@@ -55,14 +63,16 @@ def test_a_move_is_over_once_the_target_lists_the_bundle() -> None:
     script = Script(Unload=GOOD, ListOwned_a=[HERE, NOWHERE], ListOwned_b=[NOWHERE, HERE])
     ended = run(script)
     assert (ended.outcome, ended.owner) == (OrderOutcome.MOVED, "b:1")
-    assert [type(call).__name__ for call in script.asked[:4]] == ["ReadRing", "ListOwned", "Unload", "LookUp"]
+    kinds = [type(call).__name__ for call in script.asked[:5]]
+    assert kinds == ["Prepare", "ReadRing", "ListOwned", "Unload", "LookUp"], "the owner is looked at last"
+    assert script.asked[3] == ask.Unload(BUNDLE, "a:1", "b:1", "leader")
     assert script.count(ask.Unload) == 1
 
 
 def test_only_the_modular_manager_needs_a_lookup() -> None:
     script = Script(Unload=GOOD, ListOwned_a=[HERE, NOWHERE], ListOwned_b=HERE)
     run(script, modular=False)
-    assert script.count(ask.LookUp) == 0
+    assert script.count(ask.LookUp) == script.count(ask.Prepare) == 0
 
 
 def test_a_204_that_did_nothing_stayed() -> None:
@@ -86,13 +96,38 @@ def test_a_lost_answer_is_found_out_and_never_repeated() -> None:
 
 def test_what_never_reached_the_owner_is_tried_again() -> None:
     unreached = Reply(0, reached=False, detail="no connection")
-    script = Script(Unload=[unreached, unreached, GOOD], ListOwned_a=[HERE, NOWHERE], ListOwned_b=HERE)
+    script = Script(Unload=[unreached, unreached, GOOD], ListOwned_a=[HERE, HERE, HERE, NOWHERE], ListOwned_b=HERE)
     assert run(script).outcome is OrderOutcome.MOVED
     assert script.count(ask.Unload) == 3
     ended = run(Script(Unload=unreached, ListOwned_a=HERE))
     assert (ended.outcome, ended.sent) == (OrderOutcome.FAILED, False)
     noted = Reply(0, reached=False, detail="no connection", redirected=True)
     assert run(Script(Unload=noted, ListOwned_a=HERE)).sent, "the leader may keep the destination"
+
+
+def test_nothing_is_tried_again_once_the_source_does_not_list_the_bundle() -> None:
+    noted = Reply(0, reached=False, detail="no connection", redirected=True)
+    for owned, outcome in ((NOWHERE, OrderOutcome.REFUSED), (None, OrderOutcome.FAILED)):
+        script = Script(Unload=noted, ListOwned_a=[HERE, owned], ListOwned_b=NOWHERE)
+        ended = run(script)
+        assert (ended.outcome, ended.sent, script.count(ask.Unload)) == (outcome, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "hops", "reached"),
+    [
+        (0, [], False),
+        (0, ["leader"], False),  # which redirects, or did not answer
+        (0, ["leader", "source"], True),
+        (0, ["leader", "other"], True),  # the bundle had left its source
+        (0, ["source"], True),
+        (204, ["leader"], True),  # who had taken the bundle
+        (412, ["leader"], True),
+    ],
+)
+def test_whether_a_request_may_have_reached_an_owner(status: int, hops: list[str], reached: bool) -> None:
+    first = hops[0] if hops else "leader"
+    assert ask.may_have_reached(status, hops, first, "source") is reached
 
 
 @pytest.mark.parametrize(("ring", "outcome"), [(RING, OrderOutcome.REFUSED), ((0, RING_END), OrderOutcome.GONE)])
@@ -113,6 +148,10 @@ def test_nothing_is_sent_for_a_bundle_that_is_elsewhere_or_gone() -> None:
         script = Script(**answers)
         ended = run(script)
         assert (ended.outcome, ended.sent, script.count(ask.Unload)) == (outcome, False, 0)
+        script = Script(CountTopics=1, **answers)
+        assert run(script, OrderKind.SPLIT).outcome is (
+            outcome if outcome is not OrderOutcome.MOVED else outcome.REFUSED
+        )
 
 
 def test_another_owner_is_named() -> None:

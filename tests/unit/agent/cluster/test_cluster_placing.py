@@ -67,7 +67,7 @@ class Ownership:
 def test_the_target_takes_the_bundle_however_many_clients_look_it_up(crowd: int) -> None:
     async def scenario(cluster: Cluster, calls: PulsarCalls) -> Ownership:
         ownership = Ownership(cluster, crowd)
-        assert (await calls.answer(unload())).status == 204
+        assert (await unload(calls)).status == 204
         assert await calls.answer(ask.LookUp(BUNDLE)) is True, "it was seen to be placed"
         return ownership
 
@@ -82,7 +82,7 @@ def test_without_a_target_the_leaders_choice_takes_it() -> None:
     async def scenario(cluster: Cluster, calls: PulsarCalls) -> Ownership:
         ownership = Ownership(cluster, 0)
         ownership.destination = cluster.leader
-        await calls.answer(unload(None))
+        await unload(calls, None)
         await calls.answer(ask.LookUp(BUNDLE))
         return ownership
 
@@ -94,7 +94,7 @@ def test_a_broker_that_is_not_listed_is_not_asked() -> None:
         ownership = Ownership(cluster, 0)
         async with stand_in(1) as strangers:
             ownership.destination = strangers.brokers[0]
-            await calls.answer(unload(None))
+            await unload(calls, None)
             await calls.answer(ask.LookUp(BUNDLE))
             assert strangers.brokers[0].asked == [], "it would see the credentials"
         return ownership
@@ -106,7 +106,7 @@ def test_a_refused_unload_is_looked_up_no_more() -> None:
     async def scenario(cluster: Cluster, calls: PulsarCalls) -> Ownership:
         ownership = Ownership(cluster, 0)
         cluster.owner.answers["/unload"] = lambda broker, request: JSONResponse({"reason": "no"}, 412)
-        assert (await calls.answer(unload())).status == 412
+        assert (await unload(calls)).status == 412
         await wait_until_no_lookups()
         return ownership
 
@@ -117,7 +117,7 @@ def test_lookups_end_although_the_order_never_waits_for_them() -> None:
     async def scenario(cluster: Cluster, calls: PulsarCalls) -> None:
         Ownership(cluster, 0)
         cluster.owner.answers["/unload"] = lambda broker, request: Response(status_code=204)
-        assert (await calls.answer(unload())).status == 204
+        assert (await unload(calls)).status == 204
         await wait_until_no_lookups()
         assert await calls.answer(ask.LookUp(BUNDLE)) is False, "nobody gave it up"
 

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.outcomes import Answer, CallFailed, Outcome
-from controller.brokers.pulsar.slots import Slots
+from controller.brokers.pulsar.slots import PER_BROKER, Slots
 from controller.domain.errors import ConfigError
 from controller.pulsar.address import check_web_address
 from tests.unit.brokers.pulsar.stand_in import Broker, StandIn, broken_off, hang, say, stand_in, status
@@ -190,6 +190,24 @@ def test_redirects_to_nowhere_are_refused() -> None:
     places = ["http://[", "ftp://x/", "//", "http://u:p@127.0.0.1:1/", "http://x:99999/", "http://10.0.0.1:80/"]
     cases = {at: lambda broker, request, at=at: Response(status_code=307, headers={"Location": at}) for at in places}
     assert {answer.outcome for answer in answers_of(cases).values()} == {Outcome.REDIRECTED}
+
+
+def test_a_service_url_that_hangs_costs_its_timeout_once() -> None:
+    """Also calls that wait for a slot of it go elsewhere then, and a listed broker that answered is asked first."""
+
+    async def run() -> tuple[list[Outcome], int]:
+        async with stand_in(3) as cluster:
+            hung, *others = cluster.brokers
+            hung.answers[PATH] = hang
+            async with PulsarAdmin(cluster.settings(service_urls=(hung.url,), read_timeout_s=0.3)) as admin:
+                admin.trust(broker.url for broker in others)
+                answers = await asyncio.gather(*(admin.get(PATH) for _ in range(8)))
+                answers += [await admin.get(PATH) for _ in range(3)]
+                return [answer.outcome for answer in answers], len(hung.asked)
+
+    outcomes, asked = asyncio.run(run())
+    assert outcomes == [Outcome.OK] * 11
+    assert asked == PER_BROKER, "as many as it has slots, all at once"
 
 
 def test_a_slow_trickle_is_given_up() -> None:

@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 def played(
     scenario: Callable[[StandIn, ClusterPoll], Awaitable[_T]], brokers: int = 3, extensible: bool = False,
-    topics_within_s: float = GIVE_UP_S, **values: Any,
+    topics_within_s: float = GIVE_UP_S, wait_for_topics: bool = True, **values: Any,
 ) -> _T:  # fmt: skip
     """Run a scenario on a stand-in and a poll that has not been started."""
 
@@ -39,7 +39,7 @@ def played(
         ):
             for broker, bundle in zip(cluster.brokers, (A, B, C), strict=False):
                 broker.held = {bundle: 100.0}
-            poll = ClusterPoll(admin, topics)
+            poll = ClusterPoll(admin, topics, wait_for_topics)
             try:
                 return await scenario(cluster, poll)
             finally:
@@ -73,6 +73,32 @@ def test_the_modular_manager() -> None:
     assert reported is not None
     assert reported.report["lastStats"][B]["msgRateIn"] == 100.0
     assert second["broker-2:8080"].manager is Manager.MODULAR
+
+
+def test_who_reads_topics_for_the_first_time_still_says_what_it_owns() -> None:
+    """Else every broker of a large cluster would be suspect after the start of its agent."""
+
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> list[Polled]:
+        read = asyncio.Event()
+
+        async def wait(broker: Broker, request: Request) -> Any:
+            await read.wait()
+            return broker.topics()
+
+        cluster.brokers[0].answers["/topics"] = wait
+        await poll.start()
+        poll.with_topics = True
+        found = [(await poll_once(poll, 0.3))["broker-1:8080"] for _ in range(4)]
+        read.set()
+        while found[-1].reported is None:
+            found.append((await poll_once(poll))["broker-1:8080"])
+        return found
+
+    *unread, known = played(scenario, brokers=1, extensible=True, wait_for_topics=False)
+    assert all(polled.owned and polled.failure for polled in unread), [polled.owned for polled in unread]
+    assert "have not been read yet" in str(unread[0].failure)
+    assert known.reported is not None
+    assert known.reported.report["lastStats"][A]["msgRateIn"] == 100.0
 
 
 def test_the_extensible_manager_says_by_topics_what_bundles_carry() -> None:
