@@ -15,7 +15,7 @@ from urllib.parse import quote
 from controller.agent.cluster import orders as ask
 from controller.agent.cluster.observer import Observer
 from controller.agent.cluster.placing import Placing
-from controller.brokers.pulsar.addresses import owned_path
+from controller.brokers.pulsar.addresses import owned_path, read_leader
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.auth import CredentialsMissing
 from controller.brokers.pulsar.changes import PulsarChanges, Sent
@@ -23,7 +23,6 @@ from controller.brokers.pulsar.observe import Exclude, parse_owned, parse_ring
 from controller.brokers.pulsar.outcomes import CallFailed, Outcome
 from controller.domain.ids import Bundle, topic_hash
 
-LEADER_PATH = "/admin/v2/brokers/leaderBroker"
 OF_ANOTHER_CLUSTER = frozenset({Outcome.PRECONDITION, Outcome.REDIRECTED})  # 412, or redirected to brokers not listed
 ELSEWHERE_FOR_S = 300.0
 
@@ -100,14 +99,12 @@ class PulsarCalls:
         except CallFailed:
             return None
 
-    async def find_leader(self) -> str | None:
-        """The broker that leads the cluster's load management."""
-        answer = await self._admin.get(LEADER_PATH)
+    async def find_leader(self, among: Mapping[str, str] | None = None) -> str | None:
+        """The broker that leads the cluster's load management, if it is one with a known address. `among`: those."""
         try:
-            leader = answer.mapping().get("brokerId")
+            return await read_leader(self._admin, self._addresses() if among is None else among)
         except CallFailed:
             return None
-        return leader if isinstance(leader, str) else None
 
     async def _list_owned(self, broker: str) -> frozenset[str] | None:
         address = self._addresses().get(broker)
@@ -159,14 +156,15 @@ class PulsarCalls:
         params = {} if call.target is None else {"destinationBroker": call.target}
         first = owner
         if self._modular():
-            leader = await self.find_leader()
-            if leader is None or leader not in addresses:
+            leader = await self.find_leader(addresses)
+            if leader is None and call.target is not None:
                 return ask.Reply(0, reached=False, detail="the leader is not known")
-            first = addresses[leader] if call.target is not None else owner
-            try:
-                await self._begin_placing(call, leader)
-            except CredentialsMissing as error:
-                return ask.Reply(0, reached=False, detail=str(error))
+            if leader is not None:  # else clients place it
+                first = addresses[leader] if call.target is not None else owner
+                try:
+                    await self._begin_placing(call, leader)
+                except CredentialsMissing as error:
+                    return ask.Reply(0, reached=False, detail=str(error))
         sent: Sent | None = None
         try:
             sent = await self._changes.send("PUT", f"{path}/unload", first, params=params, timeout_s=timeout_s)

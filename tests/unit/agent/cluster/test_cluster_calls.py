@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
@@ -42,6 +43,11 @@ class Cluster:
                 "/unload": self.unload,
                 "/split": self.split,
             }
+
+    def name_leader(self, document: Any) -> None:
+        """What brokers answer to who leads."""
+        for broker in self.brokers.brokers:
+            broker.answers["/leaderBroker"] = lambda broker, request: document
 
     def unload(self, broker: Broker, request: Request) -> Response:
         self.asked.append((request.method, broker.id, request.url.query))
@@ -95,6 +101,32 @@ def test_the_extensible_manager_takes_it_at_the_owner() -> None:
         assert cluster.asked == [("PUT", "broker-1:8080", "destinationBroker=broker-3%3A8080")]
 
     on_cluster(scenario, modular=False)
+
+
+@pytest.mark.parametrize("of_url", [lambda leader: leader.url, lambda leader: f"http://{leader.id}/"])
+def test_a_leader_may_be_named_by_its_address_alone(of_url: Callable[[Broker], str]) -> None:
+    """As Pulsar 3.0.0 to 3.0.2 and 3.1.0 to 3.1.2 do: by the address that is in use, or another one of the broker."""
+
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> None:
+        cluster.name_leader({"serviceUrl": of_url(cluster.leader)})
+        assert (await calls.answer(unload())).status == 204
+        assert [broker for _, broker, _ in cluster.asked] == ["broker-2:8080", "broker-1:8080"]
+
+    on_cluster(scenario)
+
+
+@pytest.mark.parametrize("named", [{"serviceUrl": "http://elsewhere:8080"}, {"brokerId": "gone:8080"}, {}, [], None])
+def test_without_a_leader_only_a_plain_unload_goes(named: Any) -> None:
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> None:
+        cluster.name_leader(named)
+        reply = await calls.answer(unload())
+        assert (reply.reached, reply.redirected, reply.detail) == (False, False, "the leader is not known")
+        assert cluster.asked == []
+        assert (await calls.answer(unload(None))).status == 204
+        assert cluster.asked == [("PUT", "broker-1:8080", "")]
+        assert await calls.answer(ask.LookUp(BUNDLE)) is False, "nobody knows where to look it up"
+
+    on_cluster(scenario)
 
 
 def test_how_far_a_request_came() -> None:
