@@ -11,7 +11,7 @@ from dataclasses import asdict
 import typer
 
 from controller.agent.cluster.facts import read_broker_facts, uses_failure_domains
-from controller.brokers.pulsar.addresses import Members, open_directory
+from controller.brokers.pulsar.addresses import Members, open_directory, read_leader
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.outcomes import CallFailed
 from controller.brokers.pulsar.policies import Policies, read_policies
@@ -19,6 +19,7 @@ from controller.cli.options import PROBLEM, AsJson, report_errors
 from controller.cli.pulsar.connection import Connection, takes_connection
 from controller.cli.show import emit_json, emit_table, emit_text
 from controller.config.placement_values import placement_settings
+from controller.domain.facts import LEADER
 from controller.domain.settings.placement import PlacementSettings
 from controller.operations.adoption import read_adoption
 from controller.operations.pulsar_requirements import WRONG, Requirement, judge_adoption, judge_requirements
@@ -52,6 +53,10 @@ async def read_requirements(admin: PulsarAdmin, configured: PlacementSettings) -
     directory = await open_directory(admin)
     members = await directory.refresh()
     facts = await read_broker_facts(admin, dict(members.addresses))
+    try:
+        facts[LEADER] = {"broker": await read_leader(admin, members.addresses)}
+    except CallFailed as error:
+        facts[LEADER] = {"why": str(error)}
     policies: Policies | str
     try:
         policies = await read_policies(admin, directory.cluster, members.addresses, uses_failure_domains(facts))
