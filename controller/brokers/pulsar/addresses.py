@@ -24,11 +24,13 @@ LEADER_PATH = "/admin/v2/brokers/leaderBroker"
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The brokers that Pulsar lists, sorted. `addresses`: broker -> web address; `failures`: why one has none."""
+    """The brokers that Pulsar lists, sorted. `addresses`: broker -> web address; `failures`: why one has none.
+    `cluster`: its name."""
 
     brokers: tuple[str, ...]
     addresses: Mapping[str, str]
     failures: Mapping[str, CallFailed] = field(default_factory=dict)
+    cluster: str = ""
 
 
 def owned_path(cluster: str, broker: str) -> str:
@@ -96,7 +98,7 @@ class Directory:
             direct = await self._ask(direct, self._addresses[others[0]], failures)
         for broker, answered_at in direct.items():
             await self._take_directly(broker, answered_at, len(brokers), failures)
-        return Members(brokers, dict(self._addresses), failures)
+        return Members(brokers, dict(self._addresses), failures, self.cluster)
 
     async def _ask(self, brokers: Iterable[str], at: str | None, failures: dict[str, CallFailed]) -> dict[str, str]:
         """Ask for each broker's address; return those that were answered without a redirect, with who answered."""
@@ -144,5 +146,5 @@ class Directory:
 
 
 async def open_directory(admin: PulsarAdmin) -> Directory:
-    """Of the cluster that answers at the service URLs. Raises CallFailed."""
+    """Of the cluster that answers at the service URLs. Raises CallFailed; ConfigError if another one is configured."""
     return Directory(admin, await read_cluster_name(admin, await read_runtime_configuration(admin)))
