@@ -111,7 +111,8 @@ def is_release(ctx: Context, command: Command) -> bool:
 
 
 def _adopt(ctx: Context, command: Command) -> Effect:
-    """`before`: setting -> its override now, or null. It is journaled before anybody writes a setting."""
+    """`before`: setting -> its override now, or null. It is journaled before anybody writes a setting. `cluster`: its
+    name; senders of older versions do not tell it."""
     _check_decides_itself(ctx)
     before = command.args.get("before")
     if not isinstance(before, dict) or before.keys() != set(MUST_BE_OFF.values()):
@@ -119,7 +120,18 @@ def _adopt(ctx: Context, command: Command) -> Effect:
     for setting, value in before.items():
         if value is not None and not (isinstance(value, str) and len(value) <= _MOST_SETTING_CHARS):
             raise BadRecord("before", f"the override of {setting} is {shown(value)}, wanted a text or null")
-    return lambda: _note_phase(ctx, command, AdoptionPhase.ADOPTED, before=before)
+    named = _named_cluster(ctx, command)
+    return lambda: _note_phase(ctx, command, AdoptionPhase.ADOPTED, before=before, **named)
+
+
+def _named_cluster(ctx: Context, command: Command) -> dict[str, str]:
+    """The cluster as the entry names it. Raises BadRecord if the journal is another one's."""
+    cluster, newest = command.args.get("cluster", ""), ctx.state.observed.adoption
+    if not isinstance(cluster, str) or len(cluster) > _MOST_SETTING_CHARS or not cluster.isprintable():
+        raise BadRecord("cluster", f"the cluster's name is {shown(cluster)}, wanted a text")
+    if newest is not None and newest.is_of_another(cluster):
+        raise BadRecord("cluster", f"the journal's Pulsar cluster is {newest.cluster}, not {cluster}: release it first")
+    return {"cluster": cluster} if cluster else {}
 
 
 def _release(ctx: Context, command: Command) -> Effect:

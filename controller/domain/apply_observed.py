@@ -187,9 +187,10 @@ def apply_fact(state: ClusterState, entry: Entry) -> None:
 def apply_adoption(state: ClusterState, entry: Entry) -> None:
     """Note who is in charge. What was there before Ballast's first write stays known until a release is finished."""
     data, old = entry.data, state.observed.adoption
-    before = dict(data.get("before") or {})
+    before, cluster = dict(data.get("before") or {}), str(data.get("cluster") or "")
     if old is not None and (old.phase is not AdoptionPhase.RELEASED or not before):
         before |= old.before
+        cluster = cluster or old.cluster
     state.observed.adoption = Adoption(
         phase=AdoptionPhase(data["phase"]),
         before=before,
@@ -198,4 +199,5 @@ def apply_adoption(state: ClusterState, entry: Entry) -> None:
         who=str(data.get("who") or ""),
         why=str(data.get("why") or ""),
         command_id=entry.command_id or "",
+        cluster=cluster,
     )

@@ -1,11 +1,12 @@
 """Facts that an agent reads from a cluster which decides ownership itself: named, journaled when they change.
 
-`broker:ID`: its configuration, as `manager` (modular, extensible, or a class), `version`, `load_balancer`, `shedding`,
-`auto_split`, `failure_domains`, `excluded_namespaces`, `syncer`, `unload_timeout_ms`, `stats_period_ms`. `leader`: its
-`broker`. `suspect:ID`: the broker is listed but does not answer; `why`. `denied`: the cluster refused orders, or what
-they depend on; `why`. `isolation:NAME`: a policy as Pulsar answers it. `failure_domain:NAME`: its `brokers`, and
-whether Pulsar uses it (`enabled`). `anti_affinity:NAMESPACE`: its `group`. `non_persistent:NAMESPACE`: the `ranges` of
-bundles that hold non-persistent topics, which rounds do not move. A missing key states nothing. Pure.
+`broker:ID`: its configuration, as `manager` (modular, extensible, or a class), `version` (missing until it was told),
+`load_balancer`, `shedding`, `auto_split`, `failure_domains`, `excluded_namespaces`, `syncer`, `unload_timeout_ms`,
+`stats_period_ms`. `leader`: its `broker`. `suspect:ID`: the broker is listed but does not answer; `why`. `denied`: the
+cluster refused orders, or what they depend on; `why`. `isolation:NAME`: a policy as Pulsar answers it.
+`failure_domain:NAME`: its `brokers`, and whether Pulsar uses it (`enabled`). `anti_affinity:NAMESPACE`: its `group`.
+`non_persistent:NAMESPACE`: the `ranges` of bundles that hold non-persistent topics, which rounds do not move. A missing
+key states nothing. Pure.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ STATS_PERIOD_MS = 60_000  # Pulsar's default of statsUpdateFrequencyInSecs
 ANSWER_ALLOWANCE_MS = 30_000  # beyond the time that the broker may take
 STUCK_ALLOWANCE_MS = 120_000  # of the extensible load manager, which leaves a bundle in one state for that long
 OLDEST_VERSION = (3, 0)  # older brokers ignore the destination of an unload
+NO_VERSION = "its version is not known, needed is Pulsar 3.0 or newer"
 MUST_BE_OFF = {"shedding": "loadBalancerSheddingEnabled", "auto_split": "loadBalancerAutoBundleSplitEnabled"}
 
 _RANGE = re.compile(r"0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8}")
@@ -105,6 +107,8 @@ def _find_objection(fact: Mapping[str, Any]) -> str | None:
     manager = str(fact.get("manager"))
     if manager not in (MODULAR, EXTENSIBLE):
         return f"loadManagerClassName is {manager}, wanted is the modular or the extensible load manager"
+    if not fact.get("version"):
+        return NO_VERSION
     if _version_of(fact) < OLDEST_VERSION:
         return f"Pulsar {fact.get('version')}, needed is 3.0 or newer"
     if fact.get("syncer"):

@@ -117,7 +117,8 @@ class Adoption:
     """The newest word of an operator on whether Ballast or the cluster's own balancer is in charge.
 
     `before`: setting -> its override before Ballast first wrote it, None where there was none. Adopting again, as after
-    an interruption, does not change it; only a finished release ends it. `at_ms`: wall time, for people.
+    an interruption, does not change it; only a finished release ends it. `at_ms`: wall time, for people. `cluster`: as
+    Pulsar names it; empty in journals of older versions.
     """
 
     phase: AdoptionPhase
@@ -127,6 +128,12 @@ class Adoption:
     who: str = ""
     why: str = ""
     command_id: str = ""
+    cluster: str = ""
+
+    def is_of_another(self, cluster: str) -> bool:
+        """Whether it is known to be of another cluster than this one, and still holds."""
+        known = self.cluster and cluster and self.cluster != cluster
+        return bool(known) and self.phase is not AdoptionPhase.RELEASED
 
     def to_json(self) -> dict[str, Any]:
         """As snapshots and `ballast status --json` have it."""

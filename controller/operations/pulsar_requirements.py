@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controller.domain.errors import ConfigError
-from controller.domain.facts import BROKER, MUST_BE_OFF, Facts, find_other_balancer
+from controller.domain.facts import BROKER, LEADER, MODULAR, MUST_BE_OFF, NO_VERSION, Facts, find_other_balancer
 from controller.domain.observed import Adoption, AdoptionPhase
 from controller.domain.pulsar_policies import placement_of
 from controller.domain.settings.placement import PlacementSettings
@@ -48,17 +48,21 @@ def judge_requirements(
 ) -> Iterator[Requirement]:
     """What is required of these brokers and of the cluster's policies, judged by what is known of them.
 
-    `policies`: those of the cluster, or why they cannot be read. `configured`: the rules of placement given to Ballast.
+    `facts`: the one about the leader may also say `why` it is not known. `policies`: those of the cluster, or why they
+    cannot be read. `configured`: the rules of placement given to Ballast.
     """
-    for broker in brokers:
-        fact = facts.get(f"{BROKER}{broker}")
+    told = {broker: facts.get(f"{BROKER}{broker}") for broker in brokers}
+    for broker, fact in told.items():
         if fact is None:
             remedy = "let it answer, or give the credentials of a super-user"
             yield Requirement(broker, "tells its configuration", "no answer", WRONG, remedy)
         else:
             yield from _judge_broker(broker, fact)
-    if len({fact.get("manager") for fact in facts.values()}) > 1:
+    managers = {fact.get("manager") for fact in told.values() if fact is not None}
+    if len(managers) > 1:
         yield Requirement("all", "one load manager", "several", WRONG, "give all brokers the same loadManagerClassName")
+    if MODULAR in managers:
+        yield _judge_leader(facts.get(LEADER, {}))
     yield from _judge_policies(policies, configured)
 
 
@@ -66,7 +70,10 @@ def _judge_broker(broker: str, fact: Mapping[str, Any]) -> Iterator[Requirement]
     settled = dict.fromkeys(MUST_BE_OFF, False)
     manager, version = str(fact.get("manager")), str(fact.get("version") or "unknown")
     alone = find_other_balancer({f"{BROKER}{broker}": {**fact, **settled}}, [broker])
-    remedy = "" if alone is None else f"{alone.partition(': ')[2]}; change it and restart the broker"
+    objection = "" if alone is None else alone.partition(": ")[2]
+    remedy = f"{objection}; change it and restart the broker" if objection else ""
+    if objection == NO_VERSION:
+        remedy = "let it answer /admin/v2/brokers/version"
     yield Requirement(broker, "load manager and version", f"{manager}, {version}", WRONG if alone else OK, remedy)
     for name, setting in MUST_BE_OFF.items():
         on = fact.get("load_balancer", True) and fact.get(name, True)
@@ -79,6 +86,19 @@ def _judge_broker(broker: str, fact: Mapping[str, Any]) -> Iterator[Requirement]
     after_s = 2 * period_ms // 1000 + 5
     remedy = f"5 to 10 is better: a broker is not judged for {after_s} s after a move" if slow else ""
     yield Requirement(broker, "statsUpdateFrequencyInSecs", f"{period_ms / 1000:g}", ADVICE if slow else OK, remedy)
+
+
+def _judge_leader(fact: Mapping[str, Any]) -> Requirement:
+    """The modular load manager takes a destination at its leader alone."""
+    leader = fact.get("broker")
+    if leader:
+        return Requirement("all", "leader known", str(leader), OK)
+    why = f"{fact['why']}; " if fact.get("why") else ""
+    remedy = (
+        f"{why}moves go through the leader: let /admin/v2/brokers/leaderBroker name one of these brokers. Pulsar 3.0.0 "
+        "to 3.0.2 and 3.1.0 to 3.1.2 name only its address: upgrade them if that is none of theirs"
+    )
+    return Requirement("all", "leader known", "unknown", WRONG, remedy)
 
 
 def _judge_policies(policies: Facts | str, configured: PlacementSettings) -> Iterator[Requirement]:

@@ -26,7 +26,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from controller.domain.errors import ConfigError
 from controller.process.access.access import HEALTH, METRICS, NO_ACCESS_RULES, HttpAccess, check_exposure, url_of
 from controller.process.access.guard import CERTIFIED, Guard
-from controller.process.access.renewal import renew_certificate
+from controller.process.access.renewal import keep_renewed, renewal_of_server
 from controller.process.access.tokens import warn_if_shared
 from controller.process.metrics import CONTENT_TYPE, exposition
 
@@ -127,7 +127,7 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._server.serve(sockets=[self._socket]))
         if self._tls is not None:
-            self._renewing = loop.create_task(renew_certificate(self._tls, self._access.tls))
+            self._renewing = loop.create_task(keep_renewed(renewal_of_server(self._tls, self._access.tls)))
 
     def _warn_if_shared(self) -> None:
         if self._access.tokens is not None:

@@ -231,7 +231,7 @@ def test_a_renewed_certificate_is_shown_without_a_restart(
     ours: Credentials, theirs: Credentials, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("controller.process.access.renewal.renew_certificate.__defaults__", (0.02,))
+    monkeypatch.setattr("controller.process.access.renewal.keep_renewed.__defaults__", (0.02,))
     certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
 
     def install(credentials: Credentials, *parts: int) -> None:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from controller.agent.cluster import orders as ask
 from controller.agent.cluster.observer import Observer
 from controller.agent.cluster.placing import Placing
-from controller.brokers.pulsar.addresses import owned_path
+from controller.brokers.pulsar.addresses import owned_path, read_leader
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.auth import CredentialsMissing
 from controller.brokers.pulsar.changes import PulsarChanges, Sent
@@ -24,7 +24,6 @@ from controller.brokers.pulsar.observe import Exclude, parse_owned, parse_ring
 from controller.brokers.pulsar.outcomes import CallFailed, Outcome
 from controller.domain.ids import Bundle, topic_hash
 
-LEADER_PATH = "/admin/v2/brokers/leaderBroker"
 OF_ANOTHER_CLUSTER = frozenset({Outcome.PRECONDITION, Outcome.REDIRECTED})  # 412, or redirected to brokers not listed
 ELSEWHERE_FOR_S = 300.0
 
@@ -113,13 +112,11 @@ class PulsarCalls:
             return None
 
     async def find_leader(self) -> str | None:
-        """The broker that leads the cluster's load management."""
-        answer = await self._admin.get(LEADER_PATH)
+        """The broker that leads the cluster's load management, if it is one with a known address."""
         try:
-            leader = answer.mapping().get("brokerId")
+            return await read_leader(self._admin, self._addresses())
         except CallFailed:
             return None
-        return leader if isinstance(leader, str) else None
 
     async def _list_owned(self, broker: str) -> frozenset[str] | None:
         address = self._addresses().get(broker)

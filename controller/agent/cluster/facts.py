@@ -60,8 +60,10 @@ class FactReader:
         self._denied_until_ms, self._denied_why = 0, ""
 
     def version_of(self, broker: str) -> str:
-        """The broker's version as last read; empty if it is not known."""
-        return str(self._facts.get(f"{BROKER}{broker}", {}).get("version", ""))
+        """The broker's version as last read, here or before a restart; empty if it is not known."""
+        key = f"{BROKER}{broker}"
+        known = (facts.get(key, {}).get("version") for facts in (self._facts, self._speaker.state().observed.facts))
+        return next((str(version) for version in known if version), "")
 
     async def run(self) -> None:
         """Read and tell until cancelled."""
@@ -85,12 +87,18 @@ class FactReader:
 
     async def _read(self) -> None:
         admin, members = self._poll.admin, self._poll.members
-        facts = await read_broker_facts(admin, dict(members.addresses))
+        facts = self._with_versions(await read_broker_facts(admin, dict(members.addresses)))
         leader = await self._calls.find_leader()
         if leader is not None:
             facts[LEADER] = {"broker": leader}
         self._facts = facts
         await self._read_policies(uses_failure_domains(facts))
+
+    def _with_versions(self, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+        """The facts with the last known version of a broker that did not tell it now: no broker becomes another one for
+        a minute, only because one answer is late."""
+        known = {key: self.version_of(key.removeprefix(BROKER)) for key, fact in found.items() if "version" not in fact}
+        return {key: {**fact, "version": known[key]} if known.get(key) else fact for key, fact in found.items()}
 
     async def _read_policies(self, domains_enabled: bool) -> None:
         try:
@@ -157,12 +165,13 @@ async def _read_broker(admin: PulsarAdmin, address: str) -> Fact:
 
 
 def describe_broker(configuration: RuntimeConfiguration, version: str) -> dict[str, Any]:
-    """The fact about a broker from its runtime configuration, which has dynamic values applied."""
+    """The fact about a broker from its runtime configuration, which has dynamic values applied. `version`: empty if it
+    did not tell it, and then left out."""
     values, manager = configuration.values, configuration.manager
     known = manager is not None and manager is not Manager.OTHER
     fact: dict[str, Any] = {
         "manager": manager.value if known and manager else values.get("loadManagerClassName", "unknown"),
-        "version": version,
+        **({"version": version} if version else {}),
         "stats_period_ms": int(configuration.stats_period_s * 1000),
     }
     switches = {

@@ -1,4 +1,4 @@
-"""Which brokers a Pulsar cluster lists, and at which web address each of them answers.
+"""Which brokers a Pulsar cluster lists, at which web address each of them answers, and which of them leads.
 
 A broker's id is no address: it may have another port than TLS, and nobody may resolve its name. The address is what
 Pulsar itself redirects to for that broker's `ownedNamespaces`, in the scheme in use. A service URL may be a load
@@ -15,18 +15,22 @@ from urllib.parse import quote, urlsplit
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.facts import read_cluster_name, read_runtime_configuration
 from controller.brokers.pulsar.outcomes import Answer, CallFailed, Outcome
-from controller.domain.errors import BadRecord
+from controller.domain.errors import BadRecord, label
 from controller.domain.ids import check_broker_id
 from controller.pulsar.address import origin_of
+
+LEADER_PATH = "/admin/v2/brokers/leaderBroker"
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The brokers that Pulsar lists, sorted. `addresses`: broker -> web address; `failures`: why one has none."""
+    """The brokers that Pulsar lists, sorted. `addresses`: broker -> web address; `failures`: why one has none.
+    `cluster`: its name."""
 
     brokers: tuple[str, ...]
     addresses: Mapping[str, str]
     failures: Mapping[str, CallFailed] = field(default_factory=dict)
+    cluster: str = ""
 
 
 def owned_path(cluster: str, broker: str) -> str:
@@ -42,6 +46,32 @@ def parse_brokers(answer: Answer) -> tuple[str, ...]:
         )
     except BadRecord as error:
         raise answer.failure(Outcome.BAD_ANSWER, error.text[:200]) from None
+
+
+async def read_leader(admin: PulsarAdmin, addresses: Mapping[str, str]) -> str:
+    """Which of these brokers leads the cluster's load management. Raises CallFailed, also if it is none of them."""
+    answer = await admin.get(LEADER_PATH)
+    named = answer.mapping()
+    broker, url = named.get("brokerId"), named.get("serviceUrl")
+    if isinstance(broker, str) and broker in addresses:
+        return broker
+    found = _broker_at(url, addresses) if isinstance(url, str) else None
+    if found is None:
+        text = label(str(broker or url or "nobody"))
+        raise answer.failure(
+            Outcome.BAD_ANSWER, f"it names {text}, which is none of the brokers whose address is known"
+        )
+    return found
+
+
+def _broker_at(url: str, addresses: Mapping[str, str]) -> str | None:
+    """The broker at an address, by which Pulsar names the leader alone in 3.0.0 to 3.0.2 and 3.1.0 to 3.1.2: a broker's
+    id with a scheme, that of http even if https is in use."""
+    origin = origin_of(url)
+    if origin is None:
+        return None
+    id_ = urlsplit(origin).netloc
+    return next((broker for broker, at in addresses.items() if origin == at or id_ == broker.lower()), None)
 
 
 class Directory:
@@ -68,7 +98,7 @@ class Directory:
             direct = await self._ask(direct, self._addresses[others[0]], failures)
         for broker, answered_at in direct.items():
             await self._take_directly(broker, answered_at, len(brokers), failures)
-        return Members(brokers, dict(self._addresses), failures)
+        return Members(brokers, dict(self._addresses), failures, self.cluster)
 
     async def _ask(self, brokers: Iterable[str], at: str | None, failures: dict[str, CallFailed]) -> dict[str, str]:
         """Ask for each broker's address; return those that were answered without a redirect, with who answered."""
@@ -116,5 +146,5 @@ class Directory:
 
 
 async def open_directory(admin: PulsarAdmin) -> Directory:
-    """Of the cluster that answers at the service URLs. Raises CallFailed."""
+    """Of the cluster that answers at the service URLs. Raises CallFailed; ConfigError if another one is configured."""
     return Directory(admin, await read_cluster_name(admin, await read_runtime_configuration(admin)))

@@ -19,11 +19,12 @@ import httpx
 from tenacity import AsyncRetrying, retry_if_result, stop_after_attempt, wait_random
 
 import controller
-from controller.brokers.pulsar.auth import Credentials, CredentialsMissing, credentials_of, tls_of
+from controller.brokers.pulsar.auth import BrokerTls, Credentials, CredentialsMissing, credentials_of
 from controller.brokers.pulsar.outcomes import BEFORE_ANSWER, Answer, Outcome, outcome_of_status, words_of
 from controller.brokers.pulsar.slots import Slots
 from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.domain.errors import ConfigError
+from controller.process.access.renewal import keep_renewed
 from controller.pulsar.address import origin_of
 
 MOST_REDIRECTS = 3
@@ -51,14 +52,24 @@ class PulsarAdmin:
         self._good = settings.service_urls[0]  # who answered last, a service URL or a listed broker
         self._trusted = frozenset(settings.service_urls)
         self.reading = Slots()
-        self.tls = tls_of(settings)
+        self._tls = BrokerTls(settings)
+        self._renewing: asyncio.Task[None] | None = None
         self._clients: dict[str, httpx.AsyncClient] = {}
 
     async def __aenter__(self) -> PulsarAdmin:
+        if self._tls.renewal:
+            self._renewing = asyncio.create_task(keep_renewed(self._tls.renewal))
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
         await asyncio.gather(*(client.aclose() for client in self._clients.values()))
+
+    @property
+    def tls(self) -> ssl.SSLContext:
+        """For a connection of its own, in any thread; ask for it anew for each."""
+        return self._tls.newest
 
     @property
     def scheme(self) -> str:
@@ -118,7 +129,7 @@ class PulsarAdmin:
             timeout = httpx.Timeout(self.settings.read_timeout_s, connect=self.settings.connect_timeout_s)
             limits = httpx.Limits(max_connections=None, keepalive_expiry=60)
             self._clients[origin] = httpx.AsyncClient(
-                verify=self.tls, timeout=timeout, limits=limits, headers=HEADERS, trust_env=False,
+                verify=self._tls.lasting, timeout=timeout, limits=limits, headers=HEADERS, trust_env=False,
                 follow_redirects=False,
             )  # fmt: skip
         return self._clients[origin]

@@ -1,8 +1,8 @@
-"""Credentials for Pulsar: none, a token in a file, OAuth2 client credentials; and the TLS context.
+"""Credentials for Pulsar: none, a token in a file, OAuth2 client credentials; and TLS.
 
-A token's file is read again when it changes, so that a rotated token is used at once. An OAuth2 token is kept until
-shortly before it expires, or until Pulsar refuses it. No secret is in a message, a repr or a log line: errors name the
-file or the endpoint alone.
+Every file is read again when it changes: a token's before each call, those of OAuth2 before a token is fetched, TLS
+files every few seconds. An OAuth2 token is kept until shortly before it expires, or until Pulsar refuses it. No secret
+is in a message, a repr or a log line: errors name the file or the endpoint alone.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -18,7 +19,8 @@ import httpx
 
 from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.domain.errors import BallastError, ConfigError
-from controller.process.access.tls import client_context, load_files
+from controller.process.access.renewal import Renewal
+from controller.process.access.tls import client_context, load_certificate, load_files
 from controller.process.access.tokens import Stamp, is_token, read_words, stamp_of
 from controller.process.clock import boot_ms
 
@@ -84,19 +86,24 @@ class TokenFile:
             raise CredentialsMissing(f"token file {self._path}: {error.strerror}; give a readable file") from None
 
 
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """What tokens are asked for with. `form`: what the endpoint is sent."""
+
+    issuer_url: str
+    form: dict[str, str] = field(repr=False)
+    tls: ssl.SSLContext
+
+
 class OAuth2:
     """Client credentials: a token of the issuer's endpoint, fetched once for all calls that wait for it."""
 
-    def __init__(
-        self, issuer_url: str, client_id: str, secret: str, *, audience: str | None, scope: str | None,
-        tls: ssl.SSLContext,
-    ) -> None:  # fmt: skip
-        self._issuer = issuer_url.rstrip("/")
-        self._form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
-        self._form |= {"audience": audience} if audience else {}
-        self._form |= {"scope": scope} if scope else {}
-        self._tls = tls
-        self._endpoint = ""
+    def __init__(self, settings: PulsarCluster) -> None:
+        """Raises ConfigError for settings or files that are of no use now."""
+        self._settings = settings
+        files = (settings.oauth2_key_file, settings.oauth2_secret_file, settings.tls_ca_file)
+        self._renewal = Renewal("OAuth2 credentials of pulsar_cluster", files, self._load)
+        self._client, self._endpoint = _client_of(settings), ""
         self._token, self._until_ms = "", 0
         self._fetching = asyncio.Lock()
 
@@ -111,10 +118,18 @@ class OAuth2:
         """Fetch another token before the next call."""
         self._until_ms = 0
 
+    def _load(self) -> None:
+        client = _client_of(self._settings)
+        if client.issuer_url != self._client.issuer_url:
+            self._endpoint = ""  # another issuer has another one
+        self._client = client
+
     async def _fetch(self) -> None:
-        async with httpx.AsyncClient(verify=self._tls, timeout=_TIMEOUT_S) as http:
-            self._endpoint = self._endpoint or await self._discover(http)
-            document = await _call(http, "POST", self._endpoint, self._form)
+        self._renewal.look()
+        client = self._client
+        async with httpx.AsyncClient(verify=client.tls, timeout=_TIMEOUT_S) as http:
+            self._endpoint = self._endpoint or await self._discover(http, client.issuer_url)
+            document = await _call(http, "POST", self._endpoint, client.form)
         token, life_s = document.get("access_token"), document.get("expires_in", ASSUMED_LIFE_S)
         if not isinstance(token, str) or not is_token(token):
             raise CredentialsMissing(f"{self._endpoint} answered without a usable access_token; ask its operator")
@@ -123,12 +138,12 @@ class OAuth2:
         self._token = token
         self._until_ms = boot_ms() + life_ms - min(RENEW_BEFORE_MS, life_ms // 2)
 
-    async def _discover(self, http: httpx.AsyncClient) -> str:
+    async def _discover(self, http: httpx.AsyncClient, issuer: str) -> str:
         """The token endpoint by OpenID Connect discovery; it must not be less secure than the issuer."""
-        url = f"{self._issuer}/.well-known/openid-configuration"
+        url = f"{issuer}/.well-known/openid-configuration"
         found = (await _call(http, "GET", url)).get("token_endpoint")
         scheme = urlsplit(found).scheme if isinstance(found, str) else ""
-        if scheme not in ("http", "https") or (scheme == "http" and self._issuer.startswith("https:")):
+        if scheme not in ("http", "https") or (scheme == "http" and issuer.startswith("https:")):
             raise CredentialsMissing(f"{url} names no token_endpoint that is safe to use; is the issuer's URL right?")
         return str(found)
 
@@ -141,8 +156,12 @@ def credentials_of(settings: PulsarCluster) -> Credentials:
         if any(oauth2):
             raise ConfigError("pulsar_cluster.token_file and OAuth2 are both given: keep one of them")
         return TokenFile(Path(settings.token_file))
-    if not any(oauth2):
-        return NoCredentials()
+    return OAuth2(settings) if any(oauth2) else NoCredentials()
+
+
+def _client_of(settings: PulsarCluster) -> _Client:
+    """The OAuth2 client, as files and settings have it now. Raises ConfigError."""
+    key_file, issuer = settings.oauth2_key_file, settings.oauth2_issuer_url
     named: dict[str, Any] = _read_key_file(Path(key_file)) if key_file else {}
     if settings.oauth2_secret_file:
         try:
@@ -158,10 +177,13 @@ def credentials_of(settings: PulsarCluster) -> Credentials:
     if missing:
         raise ConfigError(f"OAuth2 needs {' and '.join(missing)}, or a key file (oauth2_key_file) that has it")
     url, client_id, secret = map(str, parts.values())
+    form = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
+    form |= {"audience": settings.oauth2_audience} if settings.oauth2_audience else {}
+    form |= {"scope": settings.oauth2_scope} if settings.oauth2_scope else {}
     tls = ssl.create_default_context()
     if settings.tls_ca_file:
         load_files(settings.tls_ca_file, lambda: tls.load_verify_locations(settings.tls_ca_file))
-    return OAuth2(url, client_id, secret, audience=settings.oauth2_audience, scope=settings.oauth2_scope, tls=tls)
+    return _Client(url.rstrip("/"), form, tls)
 
 
 def tls_of(settings: PulsarCluster) -> ssl.SSLContext:
@@ -169,6 +191,34 @@ def tls_of(settings: PulsarCluster) -> ssl.SSLContext:
     if (settings.tls_cert_file is None) != (settings.tls_key_file is None):
         raise ConfigError("mutual TLS needs both pulsar_cluster.tls_cert_file and pulsar_cluster.tls_key_file")
     return client_context(settings.tls_ca_file, settings.tls_cert_file, settings.tls_key_file)
+
+
+class BrokerTls:
+    """Connections to brokers, with the files as they are now.
+
+    `lasting` is one context for good, for clients that keep theirs: connections that are opened later show the renewed
+    certificate. It changes, so only the event loop uses it: OpenSSL is not safe when a thread shakes hands meanwhile.
+    `newest` never changes, but is replaced by another one; it may be used in threads, and forgets an old authority.
+    """
+
+    def __init__(self, settings: PulsarCluster) -> None:
+        """Raises ConfigError."""
+        self._settings = settings
+        files = (settings.tls_ca_file, settings.tls_cert_file, settings.tls_key_file)
+        self.renewal = Renewal("TLS files of pulsar_cluster", files, self._load)
+        self.newest = tls_of(settings)
+        self.lasting = tls_of(settings) if self.renewal else self.newest
+
+    def _load(self) -> None:
+        newest = tls_of(self._settings)  # tried first: a pair that does not fit would leave the other without a key
+        authority, certificate, key = (
+            self._settings.tls_ca_file, self._settings.tls_cert_file, self._settings.tls_key_file,
+        )  # fmt: skip
+        if authority is not None:
+            load_files(authority, lambda: self.lasting.load_verify_locations(authority))
+        if certificate is not None and key is not None:
+            load_certificate(self.lasting, certificate, key)
+        self.newest = newest
 
 
 async def _call(http: httpx.AsyncClient, method: str, url: str, form: dict[str, str] | None = None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from enum import Enum
 
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.outcomes import Answer, Outcome
-from controller.domain.errors import label
+from controller.domain.errors import ConfigError, label
 from controller.domain.facts import MUST_BE_OFF
 
 RUNTIME_PATH = "/admin/v2/brokers/configuration/runtime"
@@ -102,10 +102,19 @@ async def read_runtime_configuration(admin: PulsarAdmin, at: str | None = None) 
 
 
 async def read_cluster_name(admin: PulsarAdmin, configuration: RuntimeConfiguration) -> str:
-    """The name as configured here, as a broker is configured, or of the only cluster there is. Raises CallFailed."""
-    known = admin.settings.cluster or configuration.values.get("clusterName")
-    if known:
-        return known
+    """The name as a broker is configured, as configured here, or of the only cluster there is.
+
+    Raises CallFailed, and ConfigError if brokers and configuration name different ones: it is the wrong cluster.
+    """
+    here, there = admin.settings.cluster, configuration.values.get("clusterName")
+    if here and there and here != there:
+        urls = ", ".join(admin.settings.service_urls)
+        raise ConfigError(
+            f"pulsar_cluster.cluster is {here}, and brokers at {urls} call their cluster {label(there)}: correct the "
+            "name, or --service-url (pulsar_cluster.service_urls)"
+        )
+    if here or there:
+        return here or str(there)
     answer = await admin.get(CLUSTERS_PATH)
     names = sorted(str(name) for name in answer.listing() if name != NO_CLUSTER)
     if len(names) == 1:

@@ -25,8 +25,8 @@ from controller.config.settings import Settings
 from controller.domain.errors import BallastError
 from controller.domain.facts import MUST_BE_OFF
 from controller.domain.observed import Adoption
-from controller.domain.state import LIVE
-from controller.operations.adoption import controller_lives, read_adoption
+from controller.domain.state import LIVE, ClusterState
+from controller.operations.adoption import controller_lives, read_state, refuse_another_cluster
 from controller.operations.adoption_text import adoption_text
 from controller.operations.commands import send_and_wait
 from controller.operations.pulsar_requirements import WRONG, Requirement
@@ -39,8 +39,9 @@ class NotAdopted(BallastError):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The cluster as it is: settings, and what is not met."""
+    """The cluster as it is: its name, settings, and what is not met."""
 
+    cluster: str
     switches: Sequence[Switch]
     unmet: Sequence[Requirement]
 
@@ -62,10 +63,11 @@ def adopt(
 ) -> None:
     """Show the broker settings that keep Pulsar's own balancer still; --apply writes them. Exit code 1 if it cannot."""
     settings = connection.settings()
-    found = asyncio.run(_read(settings))
+    state = read_state(settings)
+    found = asyncio.run(_read(settings, state))
     may = not found.obstacles
     if not as_json:
-        _print(found, read_adoption(settings))
+        _print(found, None if state is None else state.observed.adoption)
     adoption = _adopt(settings, found, why, timeout) if apply and may else None
     if as_json:
         emit_json(
@@ -84,15 +86,17 @@ def adopt(
         raise typer.Exit(PROBLEM)
 
 
-async def _read(settings: Settings) -> Found:
+async def _read(settings: Settings, state: ClusterState | None) -> Found:
     async with PulsarAdmin(settings.pulsar_cluster) as admin:
-        return await _read_with(admin, settings)
+        return await _read_with(admin, settings, state)
 
 
-async def _read_with(admin: PulsarAdmin, settings: Settings) -> Found:
+async def _read_with(admin: PulsarAdmin, settings: Settings, state: ClusterState | None) -> Found:
+    """`state`: what the journal says. Raises AnotherCluster."""
     members, requirements = await read_requirements(admin, placement_settings(settings))
+    refuse_another_cluster(settings, state, members.cluster, members.brokers)
     switches = await Switchboard(admin, members.addresses).read(MUST_BE_OFF.values())
-    return Found(switches, [one for one in requirements if one.state == WRONG])
+    return Found(members.cluster, switches, [one for one in requirements if one.state == WRONG])
 
 
 def _adopt(settings: Settings, found: Found, why: str, timeout_s: float) -> Adoption:
@@ -101,10 +105,11 @@ def _adopt(settings: Settings, found: Found, why: str, timeout_s: float) -> Adop
     if not controller_lives(settings):
         raise NotAdopted("no controller runs, which journals what is there now: start one with `ballast run`")
     before = {switch.setting: switch.override for switch in found.switches}
-    outcome = send_and_wait(settings, "adopt", why, timeout_s, {"before": before})
+    outcome = send_and_wait(settings, "adopt", why, timeout_s, {"before": before, "cluster": found.cluster})
     if not outcome.accepted:
         raise NotAdopted(f"rejected: {outcome.reason} (command {outcome.command_id})")
-    left = asyncio.run(_write(settings, found.plan))
+    state = Reader(settings).state()  # which knows the cluster's name by now
+    left = asyncio.run(_write(settings, state, found.plan))
     if left:
         waits = "; ".join(f"{one.broker}: {one.requirement} is {one.found}" for one in left[:3])
         raise NotAdopted(f"written, but not in force everywhere: {waits}; look with `ballast pulsar check`, run again")
@@ -113,13 +118,15 @@ def _adopt(settings: Settings, found: Found, why: str, timeout_s: float) -> Adop
     return adoption
 
 
-async def _write(settings: Settings, plan: Plan) -> Sequence[Requirement]:
-    """Write the overrides; returns what is not met when the time is up."""
+async def _write(settings: Settings, state: ClusterState, plan: Plan) -> Sequence[Requirement]:
+    """Write the overrides; returns what is not met when the time is up. Raises AnotherCluster: one of several service
+    URLs may be of another one, and answer now."""
     async with PulsarAdmin(settings.pulsar_cluster) as admin:
         members, _ = await read_requirements(admin, placement_settings(settings))
+        refuse_another_cluster(settings, state, members.cluster, members.brokers)
         for setting, override in plan.items():
             await Switchboard(admin, members.addresses).write(setting, override)
-        return (await read_until(lambda: _read_with(admin, settings), lambda found: not found.unmet)).unmet
+        return (await read_until(lambda: _read_with(admin, settings, state), lambda found: not found.unmet)).unmet
 
 
 def _print(found: Found, adoption: Adoption | None) -> None:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 import typer
 
 from controller.agent.cluster.facts import read_broker_facts, uses_failure_domains
-from controller.brokers.pulsar.addresses import Members, open_directory
+from controller.brokers.pulsar.addresses import Members, open_directory, read_leader
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.outcomes import CallFailed
 from controller.brokers.pulsar.policies import Policies, read_policies
@@ -19,8 +19,11 @@ from controller.cli.options import PROBLEM, AsJson, report_errors
 from controller.cli.pulsar.connection import Connection, takes_connection
 from controller.cli.show import emit_json, emit_table, emit_text
 from controller.config.placement_values import placement_settings
+from controller.config.settings import Settings
+from controller.domain.facts import LEADER
 from controller.domain.settings.placement import PlacementSettings
-from controller.operations.adoption import read_adoption
+from controller.domain.state import ClusterState
+from controller.operations.adoption import find_another_cluster, read_state, where_to_look
 from controller.operations.pulsar_requirements import WRONG, Requirement, judge_adoption, judge_requirements
 
 
@@ -29,9 +32,9 @@ from controller.operations.pulsar_requirements import WRONG, Requirement, judge_
 def check(connection: Connection, as_json: AsJson = False) -> None:
     """Whether Ballast may send orders: each requirement, and its remedy. Exit code 1 if one is not met."""
     settings = connection.settings()
-    adopted = judge_adoption(read_adoption(settings))
-    found = asyncio.run(_read(PulsarAdmin(settings.pulsar_cluster), placement_settings(settings)))
-    found += [adopted] if adopted is not None else []
+    state = read_state(settings)
+    members, found = asyncio.run(_read(PulsarAdmin(settings.pulsar_cluster), placement_settings(settings)))
+    found += _judge_journal(settings, state, members) if state is not None else []
     met = all(requirement.state != WRONG for requirement in found)
     if as_json:
         emit_json({"orders_allowed": met, "requirements": [asdict(requirement) for requirement in found]})
@@ -42,9 +45,18 @@ def check(connection: Connection, as_json: AsJson = False) -> None:
     raise typer.Exit(0 if met else PROBLEM)
 
 
-async def _read(admin: PulsarAdmin, configured: PlacementSettings) -> list[Requirement]:
+def _judge_journal(settings: Settings, state: ClusterState, members: Members) -> list[Requirement]:
+    """Whether the journal is that of this cluster, and says that it is adopted."""
+    another = find_another_cluster(state, members.cluster, members.brokers)
+    if another is not None:
+        return [Requirement("all", "the journal's cluster", another, WRONG, where_to_look(settings))]
+    adopted = judge_adoption(state.observed.adoption)
+    return [adopted] if adopted is not None else []
+
+
+async def _read(admin: PulsarAdmin, configured: PlacementSettings) -> tuple[Members, list[Requirement]]:
     async with admin:
-        return (await read_requirements(admin, configured))[1]
+        return await read_requirements(admin, configured)
 
 
 async def read_requirements(admin: PulsarAdmin, configured: PlacementSettings) -> tuple[Members, list[Requirement]]:
@@ -52,6 +64,10 @@ async def read_requirements(admin: PulsarAdmin, configured: PlacementSettings) -
     directory = await open_directory(admin)
     members = await directory.refresh()
     facts = await read_broker_facts(admin, dict(members.addresses))
+    try:
+        facts[LEADER] = {"broker": await read_leader(admin, members.addresses)}
+    except CallFailed as error:
+        facts[LEADER] = {"why": str(error)}
     policies: Policies | str
     try:
         policies = await read_policies(admin, directory.cluster, members.addresses, uses_failure_domains(facts))

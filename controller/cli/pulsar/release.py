@@ -26,7 +26,8 @@ from controller.config.settings import Settings
 from controller.domain.errors import BallastError
 from controller.domain.facts import MUST_BE_OFF
 from controller.domain.observed import Adoption, AdoptionPhase
-from controller.operations.adoption import Reach, ReleaseJournal
+from controller.domain.state import ClusterState
+from controller.operations.adoption import Reach, ReleaseJournal, refuse_another_cluster
 from controller.operations.adoption_text import adoption_text
 from controller.operations.commands import ForeignTopics, refuse_if_foreign
 from controller.operations.operator import Operator
@@ -66,7 +67,7 @@ def release(
     settings = connection.settings()
     state = Reader(settings).state()
     observed = state.observed
-    switches = asyncio.run(_read(settings))
+    switches = asyncio.run(_read(settings, state))
     found = Found(switches, observed.adoption, state.journal_id, len(observed.orders))
     if not as_json:
         _print(found)
@@ -77,12 +78,13 @@ def release(
             emit_text("There is nothing to do." if found.is_done else "Nothing was changed: --apply does it.")
         return
     with Operator(settings) as operator:
-        _release(settings, found, ReleaseJournal(settings, operator), as_json, why, timeout)
+        _release(settings, state, found, ReleaseJournal(settings, operator), as_json, why, timeout)
 
 
 def _release(
-    settings: Settings, found: Found, journal: ReleaseJournal, as_json: bool, why: str, timeout_s: float
-) -> None:
+    settings: Settings, state: ClusterState, found: Found, journal: ReleaseJournal, as_json: bool, why: str,
+    timeout_s: float,
+) -> None:  # fmt: skip
     """Stop orders, put back, note it; each step is told once it is done. Exits with PROBLEM if a step is left."""
 
     def tell(text: str) -> None:
@@ -95,7 +97,7 @@ def _release(
     left = journal.open_orders
     if journal.reach is Reach.JOURNAL:
         left = journal.wait_for_orders(lambda number: typer.echo(f"{_orders_text(number)}: waiting", err=True))
-    switches = asyncio.run(_put_back(settings, found.plan))
+    switches = asyncio.run(_put_back(settings, state, found.plan))
     for switch in switches:
         tell(_put_back_text(switch, found.plan))
     journal.end(why, timeout_s)
@@ -118,19 +120,22 @@ def _refuse_if_foreign(settings: Settings, journal_id: str | None) -> None:
         return
 
 
-async def _read(settings: Settings) -> list[Switch]:
+async def _read(settings: Settings, state: ClusterState) -> list[Switch]:
     async with PulsarAdmin(settings.pulsar_cluster) as admin:
-        return await (await _open_switchboard(admin)).read(MUST_BE_OFF.values())
+        return await (await _open_switchboard(admin, settings, state)).read(MUST_BE_OFF.values())
 
 
-async def _open_switchboard(admin: PulsarAdmin) -> Switchboard:
-    return Switchboard(admin, (await (await open_directory(admin)).refresh()).addresses)
+async def _open_switchboard(admin: PulsarAdmin, settings: Settings, state: ClusterState) -> Switchboard:
+    """Of the journal's cluster. Raises AnotherCluster: one of several service URLs may be of another one."""
+    members = await (await open_directory(admin)).refresh()
+    refuse_another_cluster(settings, state, members.cluster, members.brokers)
+    return Switchboard(admin, members.addresses)
 
 
-async def _put_back(settings: Settings, plan: Plan) -> list[Switch]:
-    """Put the overrides back, and look for a while whether brokers follow. Raises NotWritten."""
+async def _put_back(settings: Settings, state: ClusterState, plan: Plan) -> list[Switch]:
+    """Put the overrides back, and look for a while whether brokers follow. Raises NotWritten and AnotherCluster."""
     async with PulsarAdmin(settings.pulsar_cluster) as admin:
-        board = await _open_switchboard(admin)
+        board = await _open_switchboard(admin, settings, state)
         for setting, override in plan.items():
             await board.write(setting, override)
 

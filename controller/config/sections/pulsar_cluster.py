@@ -44,7 +44,8 @@ class PulsarCluster(Section):
     )
     tls_ca_file: str | None = key(
         None,
-        "Certificates that brokers' certificates are checked against; empty: those that the system trusts.",
+        "Certificates that brokers' certificates are checked against; empty: those that the system trusts. Files of "
+        "TLS and OAuth2 are read again when they change.",
         source=DESIGN,
         allowed="a path",
         is_path=True,

@@ -14,6 +14,7 @@ from typing import Any
 from controller.domain.errors import ConfigError, label, shown
 
 _FLAGS = re.compile(r"\(\?[a-zA-Z-]*:")  # the start of a group, whose colon is not a port's
+_BROKER_OR_HOST = re.compile(r"([^\s:\[\]]+|\[[0-9a-fA-F.]*:[0-9a-fA-F:.]*\])(:\d{1,5})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class IsolationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class FailureDomain:
-    """Brokers that fail together, such as a rack: broker ids (host:port), or hosts for all brokers on them."""
+    """Brokers that fail together, such as a rack: broker ids (host:port), or hosts for all brokers on them. An IPv6
+    address is in brackets."""
 
     name: str
     brokers: tuple[str, ...]
@@ -107,8 +109,8 @@ def _check_domains(domains: Iterable[FailureDomain]) -> None:
         ((domain.name, domain.brokers) for domain in domains),
         "broker",
         "failure domain",
-        re.compile(r"[^\s:]+(:\d{1,5})?"),
-        "host:port or host",
+        _BROKER_OR_HOST,
+        "host:port or host, an IPv6 address in brackets",
     )
     for broker, domain in home.items():
         of_host = home.get(host_of(broker), domain)

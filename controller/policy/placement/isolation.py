@@ -56,9 +56,14 @@ def isolation_of(policies: tuple[IsolationPolicy, ...]) -> Isolation:
 
 @lru_cache(maxsize=1 << 16)
 def matches_broker(broker: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a pattern matches the whole host, or the whole host:port where the pattern has a colon."""
+    """Whether a pattern matches the whole host, or the whole host:port where the pattern has a colon. That colon may be
+    one of an IPv6 address, whose brackets belong to the host, as in Pulsar."""
     host = host_of(broker)
-    return any(re.fullmatch(pattern, broker if names_a_port(pattern) else host) for pattern in patterns)
+    return any(
+        re.fullmatch(pattern, broker if names_a_port(pattern) else host)
+        or (host.startswith("[") and re.fullmatch(pattern, host))
+        for pattern in patterns
+    )
 
 
 def domain_of(broker: str, domains: Iterable[FailureDomain]) -> str:

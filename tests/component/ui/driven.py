@@ -14,6 +14,7 @@ from tests.unit.control.observed_driver import BUNDLES, ObservedDriver, observed
 def drive() -> ObservedDriver:
     """What happened."""
     driver = observed_driver()
+    driver.tell("a:1", "fact", key="leader", value={"broker": "a:1"})
     driver.command("unload_bundle", bundle=str(BUNDLES[0]), to="b:1")
     driver.end_order(BUNDLES[0], "moved", owner="b:1")
     driver.command("unload_bundle", bundle=str(BUNDLES[1]), to="c:1")

@@ -28,6 +28,11 @@ def before_of(driver: ObservedDriver) -> Any:
     return driver.state.observed.adoption.before
 
 
+def cluster_of(driver: ObservedDriver) -> str:
+    assert driver.state.observed.adoption is not None
+    return driver.state.observed.adoption.cluster
+
+
 def outcomes(entries: list[Entry]) -> dict[str | None, str]:
     return {e.bundle: e.data["outcome"] for e in entries if e.kind is Kind.ORDER_ENDED}
 
@@ -46,6 +51,29 @@ def test_an_adoption_says_who_when_and_what_was_there() -> None:
         AdoptionPhase.ADOPTED, BEFORE, "tester", "test",
     )  # fmt: skip
     assert adoption.seq == entries[-1].seq
+
+
+def test_an_adoption_is_of_one_cluster_until_it_is_released() -> None:
+    driver = observed_driver()
+    driver.command("adopt", before=BEFORE)
+    assert cluster_of(driver) == "", "an older version does not name it"
+    driver.command("adopt", before=OFF, cluster="east")
+    driver.command("adopt", before=OFF, cluster="west")
+    assert driver.rejection().startswith("the journal's Pulsar cluster is east, not west")
+    driver.command("adopt", before=OFF)
+    driver.command("release")
+    assert cluster_of(driver) == "east"
+    driver.command("end_release")
+    assert cluster_of(driver) == "east"
+    driver.command("adopt", before=BEFORE, cluster="west")
+    assert (cluster_of(driver), before_of(driver)) == ("west", BEFORE)
+
+
+@pytest.mark.parametrize("name", [1, None, "x" * 201, "two\nlines"])
+def test_the_name_of_a_cluster_is_a_text(name: object) -> None:
+    driver = observed_driver()
+    driver.command("adopt", before=BEFORE, cluster=name)
+    assert "cluster" in driver.rejection()
 
 
 def test_adopting_again_keeps_what_was_there_first() -> None:

@@ -62,6 +62,8 @@ def test_an_adoption_comes_back_and_older_snapshots_have_none() -> None:
     newer = json.loads(encode(driver.state))
     newer["observed_cluster"]["adoption"]["tide"] = "high"
     assert decode(json.dumps(newer)) == driver.state
+    del newer["observed_cluster"]["adoption"]["cluster"]
+    assert decode(json.dumps(newer)) == driver.state, "older versions did not keep the cluster's name"
 
 
 def test_a_journal_and_its_snapshots_of_an_older_version_have_no_id() -> None:

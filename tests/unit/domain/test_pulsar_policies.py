@@ -14,6 +14,7 @@ from controller.domain.settings.placement import (
     IsolationPolicy,
     PlacementSettings,
 )
+from controller.policy.placement.isolation import DEFAULT_DOMAIN, domain_of, matches_broker
 from tests.unit.control.observed_driver import BUNDLES, ObservedDriver, observed_driver
 from tests.unit.control.step_driver import with_settings
 
@@ -45,6 +46,26 @@ def test_domains_and_groups_as_pulsar_answers_them() -> None:
     found = placement_of(facts, PlacementSettings())
     assert found.failure_domains == (FailureDomain("rack-1", ("a:1", "b:1")),), "neither empty nor unused ones"
     assert found.anti_affinity == (AntiAffinityGroup("ledger", ("t/m", "t/n")), AntiAffinityGroup("other", ("t/o",)))
+
+
+def test_brokers_may_have_ipv6_addresses() -> None:
+    facts: dict[str, Any] = {
+        "failure_domain:rack-1": {"brokers": ["[::1]:8080", "[2001:db8::7]"], "enabled": True},
+        "isolation:p": {**POLICY, "primary": [r"\[2001:db8::.*\]"]},
+    }
+    found = placement_of(facts, PlacementSettings())
+    assert [domain_of(broker, found.failure_domains) for broker in ("[::1]:8080", "[::1]:8081", "[2001:db8::7]:1")] == [
+        "rack-1", DEFAULT_DOMAIN, "rack-1",
+    ]  # fmt: skip
+    primary = found.isolation[0].primary
+    assert matches_broker("[2001:db8::7]:8080", primary), "as Pulsar, which matches the host with its brackets"
+    assert not matches_broker("[::1]:8080", primary)
+
+
+@pytest.mark.parametrize("broker", ["::1:8080", "[::1", "[::1]8080", "[b]:8080", "http://[::1]:8080"])
+def test_what_is_no_address_is_no_broker(broker: str) -> None:
+    with pytest.raises(ConfigError, match="no broker"):
+        placement_of({"failure_domain:rack": {"brokers": [broker], "enabled": True}}, PlacementSettings())
 
 
 @pytest.mark.parametrize(

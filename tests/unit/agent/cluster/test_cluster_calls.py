@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
+import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
@@ -43,6 +44,11 @@ class Cluster:
                 "/unload": self.unload,
                 "/split": self.split,
             }
+
+    def name_leader(self, document: Any) -> None:
+        """What brokers answer to who leads."""
+        for broker in self.brokers.brokers:
+            broker.answers["/leaderBroker"] = lambda broker, request: document
 
     def unload(self, broker: Broker, request: Request) -> Response:
         self.asked.append((request.method, broker.id, request.url.query))
@@ -117,6 +123,32 @@ def test_the_extensible_manager_takes_it_at_the_owner() -> None:
     on_cluster(scenario, modular=False)
 
 
+@pytest.mark.parametrize("of_url", [lambda leader: leader.url, lambda leader: f"http://{leader.id}/"])
+def test_a_leader_may_be_named_by_its_address_alone(of_url: Callable[[Broker], str]) -> None:
+    """As Pulsar 3.0.0 to 3.0.2 and 3.1.0 to 3.1.2 do: by the address that is in use, or another one of the broker."""
+
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> None:
+        cluster.name_leader({"serviceUrl": of_url(cluster.leader)})
+        assert (await unload(calls)).status == 204
+        assert [broker for _, broker, _ in cluster.asked] == ["broker-2:8080", "broker-1:8080"]
+
+    on_cluster(scenario)
+
+
+@pytest.mark.parametrize("named", [{"serviceUrl": "http://elsewhere:8080"}, {"brokerId": "gone:8080"}, {}, [], None])
+def test_without_a_leader_only_a_plain_unload_goes(named: Any) -> None:
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> None:
+        cluster.name_leader(named)
+        reply = await unload(calls)
+        assert (reply.reached, reply.redirected, reply.detail) == (False, False, "the leader is not known")
+        assert cluster.asked == []
+        assert (await unload(calls, None)).status == 204
+        assert cluster.asked == [("PUT", "broker-1:8080", "")]
+        assert await calls.answer(ask.LookUp(BUNDLE)) is False, "nobody knows where to look it up"
+
+    on_cluster(scenario)
+
+
 def test_how_far_a_request_came() -> None:
     async def scenario(cluster: Cluster, calls: PulsarCalls) -> list[Reply]:
         found = []
@@ -185,15 +217,6 @@ def test_a_broker_that_leaves_while_an_order_is_prepared_ends_that_order_alone()
     leaderless, sourceless = on_cluster(scenario)
     assert (leaderless.reached, leaderless.detail) == (False, "the leader is not known")
     assert (sourceless.reached, sourceless.detail) == (False, "the address of broker-1:8080 is not known")
-
-
-def test_an_unload_without_a_target_needs_no_leader() -> None:
-    async def scenario(cluster: Cluster, calls: PulsarCalls) -> Reply:
-        for broker in cluster.brokers.brokers:
-            broker.answers["/leaderBroker"] = lambda b, r: JSONResponse({"reason": "none"}, 404)
-        return await unload(calls, None)
-
-    assert on_cluster(scenario).status == 204
 
 
 def test_an_unload_waits_for_no_other_one() -> None:

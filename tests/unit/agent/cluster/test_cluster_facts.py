@@ -137,6 +137,33 @@ def test_rules_that_cannot_be_read_stop_orders_only_when_they_are_unknown_or_ref
     on_world(scenario)
 
 
+def test_a_version_that_is_not_told_once_stays_the_last_known_one() -> None:
+    async def scenario(world: World) -> None:
+        await world.read()
+        assert "version" not in world.journal.named("broker:")["broker:broker-1:8080"], "it was never told"
+        world.answer(version=say('"4.0.8"'))
+        await world.read()
+        for answers in ({"version": status(500)}, {"version": say('""')}, {"runtime": status(500)}):
+            world.answer(**answers)
+            await world.read()
+            assert {fact["version"] for fact in world.journal.named("broker:").values()} == {"4.0.8"}
+            assert world.reader.version_of("broker-1:8080") == "4.0.8"
+
+    on_world(scenario)
+
+
+def test_a_version_is_known_from_the_journal_after_a_restart() -> None:
+    async def scenario(world: World) -> None:
+        world.journal.tell_fact("broker:broker-1:8080", {"version": "4.0.8"})
+        world.journal.tell_fact("broker:broker-2:8080", {"version": ""})
+        await world.read()
+        told = world.journal.named("broker:")
+        assert [told[f"broker:broker-{at}:8080"].get("version") for at in (1, 2)] == ["4.0.8", None]
+        assert [world.reader.version_of(f"broker-{at}:8080") for at in (1, 2)] == ["4.0.8", ""]
+
+    on_world(scenario)
+
+
 def test_what_a_broker_is_configured_to_do() -> None:
     domains = {"failureDomainsEnabled": "true", "loadBalancerSheddingExcludedNamespaces": "[shop/audit, shop/log]"}
     fact = describe_broker(RuntimeConfiguration(domains), "4.1.0")

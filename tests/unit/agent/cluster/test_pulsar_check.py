@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controller.domain.facts import find_other_balancer
 from controller.domain.settings.placement import FailureDomain, PlacementSettings
 from controller.operations.pulsar_requirements import ADVICE, OK, WRONG, judge_requirements
 
@@ -13,8 +14,11 @@ GOOD = {"manager": "modular", "version": "4.0.8", "load_balancer": True, "sheddi
         "stats_period_ms": 5_000}  # fmt: skip
 
 
+NO_RULES = PlacementSettings()
+
+
 def judge(policies: Any = None, **changes: Any) -> dict[str, tuple[str, str]]:
-    facts = {"broker:b:1": {**GOOD, **changes}}
+    facts = {"broker:b:1": {**GOOD, **changes}, "leader": {"broker": "b:1"}}
     found = judge_requirements(("b:1",), facts, policies or {}, PlacementSettings())
     return {one.requirement: (one.state, one.remedy) for one in found}
 
@@ -37,6 +41,30 @@ def test_what_is_not_met_has_a_remedy(changes: dict[str, Any], requirement: str,
     assert found[requirement][0] == WRONG
     assert remedy in found[requirement][1]
     assert [state for state, _ in found.values()].count(WRONG) == 1
+
+
+def test_a_version_that_was_not_told_is_no_old_version() -> None:
+    facts = {"broker:b:1": {name: value for name, value in GOOD.items() if name != "version"}}
+    assert find_other_balancer(facts, ["b:1"]) == "b:1: its version is not known, needed is Pulsar 3.0 or newer"
+    (found,) = (one for one in judge_requirements(("b:1",), facts, {}, NO_RULES) if "version" in one.requirement)
+    assert (found.state, found.found) == (WRONG, "modular, unknown")
+    assert found.remedy == "let it answer /admin/v2/brokers/version"
+
+
+@pytest.mark.parametrize("told", [{}, {"leader": {"why": "it names http://x:1"}}])
+def test_the_modular_manager_moves_nothing_without_a_leader(told: dict[str, Any]) -> None:
+    found = {one.requirement: one for one in judge_requirements(("b:1",), {"broker:b:1": GOOD, **told}, {}, NO_RULES)}
+    leader = found["leader known"]
+    assert (leader.state, leader.found, leader.setting) == (WRONG, "unknown", "")
+    assert ("it names http://x:1; " in leader.remedy) == bool(told)
+    assert "3.0.0 to 3.0.2 and 3.1.0 to 3.1.2" in leader.remedy
+    extensible = {"broker:b:1": {**GOOD, "manager": "extensible"}, **told}
+    assert {one.state for one in judge_requirements(("b:1",), extensible, {}, NO_RULES)} == {OK}
+
+
+def test_other_facts_of_the_journal_are_no_load_managers() -> None:
+    facts: dict[str, Any] = {"broker:b:1": GOOD, "leader": {"broker": "b:1"}, "suspect:c:1": {"why": "silent"}}
+    assert "one load manager" not in {one.requirement for one in judge_requirements(("b:1",), facts, {}, NO_RULES)}
 
 
 def test_a_load_balancer_that_is_off_does_nothing() -> None:

@@ -6,6 +6,8 @@ import asyncio
 import json
 import ssl
 import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +121,32 @@ def test_oauth2_tokens_are_kept_until_they_expire_or_are_refused(tmp_path: Path)
     assert SECRET not in said
 
 
+@pytest.mark.parametrize("in_key_file", [True, False])
+def test_a_rotated_oauth2_secret_is_sent_with_the_next_fetch(
+    in_key_file: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> list[str]:
+        issuer = Issuer()
+        issuer.start()
+        file, url = tmp_path / "secret", issuer.server.url
+        file.write_text(SECRET)
+        named = {"oauth2_issuer_url": url, "oauth2_client_id": "ballast", "oauth2_secret_file": str(file)}
+        if in_key_file:
+            file, named = tmp_path / "key.json", {"oauth2_key_file": key_file(tmp_path, url)}
+        credentials = credentials_of(PulsarCluster(**named))
+        old = file.read_text()
+        for content in (old, "", "", old.replace(SECRET, f"new-{SECRET}")):  # half written at first
+            file.write_text(content)
+            credentials.forget()
+            await credentials.headers()
+        await issuer.server.stop()
+        return [form.partition("client_secret=")[2] for form in issuer.forms]
+
+    assert asyncio.run(run()) == [SECRET, SECRET, SECRET, f"new-{SECRET}"]
+    assert caplog.text.count("cannot be renewed") == 1
+    assert SECRET not in caplog.text
+
+
 def test_an_issuer_that_does_not_help_is_a_named_outcome_without_a_secret(tmp_path: Path) -> None:
     cases: list[tuple[Any, Any]] = [
         (None, (401, SECRET)), (None, (200, "[]")), (None, (200, "{")), (None, (200, '{"access_token": 7}')),
@@ -145,15 +173,15 @@ def test_an_issuer_that_does_not_help_is_a_named_outcome_without_a_secret(tmp_pa
     assert SECRET not in "".join(said)
 
 
-def test_an_https_issuer_cannot_send_the_secret_over_http() -> None:
-    oauth2 = OAuth2("https://x", "c", SECRET, audience=None, scope=None, tls=ssl.create_default_context())
+def test_an_https_issuer_cannot_send_the_secret_over_http(tmp_path: Path) -> None:
+    oauth2 = OAuth2(PulsarCluster(oauth2_key_file=key_file(tmp_path, "https://x")))
 
     class Http:
         async def request(self, method: str, url: str, **_: Any) -> Any:
             return httpx.Response(200, json={"token_endpoint": "http://x/token"})
 
     with pytest.raises(CredentialsMissing, match="safe"):
-        asyncio.run(oauth2._discover(Http()))  # type: ignore[arg-type]
+        asyncio.run(oauth2._discover(Http(), "https://x"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -176,8 +204,11 @@ def test_without_settings_there_are_no_credentials() -> None:
 
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return new_pki(tmp_path_factory.mktemp("pki"))
+
+
+def new_pki(folder: Path) -> Path:
     """A certificate authority, and a certificate of 127.0.0.1 that both ends use."""
-    folder = tmp_path_factory.mktemp("pki")
 
     def openssl(*words: str) -> None:
         subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
@@ -191,33 +222,78 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_tls_checks_the_broker_and_shows_our_certificate(pki: Path) -> None:
+@asynccontextmanager
+async def mutual_tls(pki: Path, port: int = 0) -> AsyncIterator[int]:
+    """A broker that answers once a connection, to whoever shows a certificate of the authority; its port."""
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while (await reader.readline()).strip():
             pass
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]")
         await writer.drain()
         writer.close()
 
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pki / "cert.pem", pki / "key.pem")
+    context.load_verify_locations(pki / "ca.pem")
+    context.verify_mode = ssl.CERT_REQUIRED
+    server = await asyncio.start_server(serve, "127.0.0.1", port, ssl=context)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def tls_files(folder: Path) -> dict[str, str]:
+    return {f"tls_{name}_file": str(folder / f"{name}.pem") for name in ("ca", "cert", "key")}
+
+
+def test_tls_checks_the_broker_and_shows_our_certificate(pki: Path) -> None:
     async def run() -> dict[str, Outcome]:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(pki / "cert.pem", pki / "key.pem")
-        context.load_verify_locations(pki / "ca.pem")
-        context.verify_mode = ssl.CERT_REQUIRED
-        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        ca, ours = {"tls_ca_file": str(pki / "ca.pem")}, {"tls_cert_file": str(pki / "cert.pem")}
-        cases = {"both": ca | ours | {"tls_key_file": str(pki / "key.pem")}, "no certificate": ca, "no authority": {}}
+        whole = tls_files(pki)
+        cases = {"both": whole, "no certificate": {"tls_ca_file": whole["tls_ca_file"]}, "no authority": {}}
         found = {}
-        async with server:
+        async with mutual_tls(pki) as port:
             for name, values in cases.items():
-                async with PulsarAdmin(PulsarCluster(service_urls=(url,), **values)) as admin:
+                async with PulsarAdmin(PulsarCluster(service_urls=(f"https://127.0.0.1:{port}",), **values)) as admin:
                     found[name] = (await admin.get(PATH)).outcome
         return found
 
     found = asyncio.run(run())
     assert (found["both"], found["no authority"]) == (Outcome.OK, Outcome.TLS)
     assert found["no certificate"] in (Outcome.TLS, Outcome.UNREACHABLE), "the broker may just close the connection"
+
+
+def test_a_renewed_certificate_and_authority_are_used_without_a_restart(
+    pki: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("controller.process.access.renewal.keep_renewed.__defaults__", (0.01,))
+    (tmp_path / "new").mkdir()
+    renewed, ours = new_pki(tmp_path / "new"), tmp_path
+
+    def install(source: Path, *names: str) -> None:
+        for name in names:
+            (ours / f"{name}.pem").write_bytes((source / f"{name}.pem").read_bytes())
+
+    async def run() -> list[tuple[Outcome, bool]]:
+        install(pki, "ca", "cert", "key")
+        found = []
+        async with mutual_tls(pki) as port:
+            urls = (f"https://127.0.0.1:{port}",)
+            admin = PulsarAdmin(PulsarCluster(service_urls=urls, **tls_files(ours)))
+            at_first = admin.tls
+            await admin.__aenter__()
+            found.append(((await admin.get(PATH)).outcome, admin.tls is at_first))
+            install(renewed, "ca", "cert")  # the key does not fit the certificate yet
+            await asyncio.sleep(0.05)
+            found.append(((await admin.get(PATH)).outcome, admin.tls is at_first))
+        async with mutual_tls(renewed, port):
+            install(renewed, "key")
+            await asyncio.sleep(0.05)
+            found.append(((await admin.get(PATH)).outcome, admin.tls is at_first))
+        await admin.__aexit__()
+        return found
+
+    assert asyncio.run(run()) == [(Outcome.OK, True), (Outcome.OK, True), (Outcome.OK, False)]
+    assert caplog.text.count("cannot be renewed") == 1
 
 
 def test_tls_files_that_are_no_use_are_named(pki: Path, tmp_path: Path) -> None:
