@@ -30,10 +30,11 @@ from controller.agent.watcher import Watcher
 from controller.brokers.pulsar.observe import exclude_namespaces
 from controller.brokers.pulsar.poll import ClusterPoll, Polled
 from controller.domain.entries import Entry
+from controller.domain.errors import ConfigError, label
 from controller.domain.events import UNLISTED
 from controller.domain.facts import SUSPECT, unload_timeout_ms
 from controller.domain.ids import Session
-from controller.domain.state import METADATA
+from controller.domain.state import METADATA, ClusterState
 from controller.loads.recorded import Overrides, Recorded, to_load_report
 from controller.process import clock
 
@@ -133,11 +134,12 @@ class ClusterAgent:
         self._asked.set()
 
     async def run(self) -> Ending:
-        """Run until told to leave, replaced by another agent, or broken."""
+        """Run until told to leave, replaced by another agent, or broken. Raises ConfigError for another cluster."""
         self._life.begin()
         reader = self._life.open_reader([self._connections.names.journal_feed], self.watcher.take)
         try:
             await self.watcher.start(reader)
+            check_cluster(self.watcher.state, self._poll.cluster)
             self._life.start(self.watcher.run())
             rival = None if self._options.take_over else await self._listen_for_rivals()
             if rival is not None:
@@ -268,3 +270,14 @@ class ClusterAgent:
         for session in self.sessions.list_brokers({}):
             if session in self.watcher.state.sessions:
                 self._speaker.send(session, "goodbye")
+
+
+def check_cluster(state: ClusterState, cluster: str) -> None:
+    """Raise ConfigError where the journal has adopted another Pulsar cluster: this one's brokers would be registered
+    beside that one's."""
+    adoption = state.observed.adoption
+    if adoption is not None and adoption.is_of_another(cluster):
+        raise ConfigError(
+            f"the journal's Pulsar cluster is {label(adoption.cluster)}, and this is {label(cluster)}; nothing was "
+            "registered: give the cluster's own pulsar_cluster.service_urls, or tables and topics of its own"
+        )

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
+from controller.agent.cluster.agent import check_cluster
 from controller.agent.cluster.sessions import ClusterSessions
 from controller.agent.session.lease import Lease
 from controller.domain.entries import Kind
+from controller.domain.errors import ConfigError
 from controller.domain.ids import Session
+from controller.domain.observed import Adoption, AdoptionPhase
+from controller.domain.state import ClusterState
 from tests.unit.agent.agent_world import Journal
 
 LEASE_MS = 6_000
@@ -75,3 +81,14 @@ def test_a_session_that_the_journal_ended_is_followed_by_the_next_one() -> None:
     stage.sessions.beat()
     assert stage.beats.sent[-1] == FIRST._replace(number=2)
     assert stage.lost == []
+
+
+def test_an_agent_observes_only_the_cluster_that_the_journal_has_adopted() -> None:
+    state = ClusterState()
+    check_cluster(state, "blue")
+    state.observed.adoption = Adoption(AdoptionPhase.ADOPTED, {}, 7, cluster="blue")
+    check_cluster(state, "blue")
+    with pytest.raises(ConfigError, match="Pulsar cluster is blue, and this is green; nothing was registered"):
+        check_cluster(state, "green")
+    state.observed.adoption = Adoption(AdoptionPhase.RELEASED, {}, 9, cluster="blue")
+    check_cluster(state, "green")
