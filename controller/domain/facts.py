@@ -10,11 +10,13 @@ bundles that hold non-persistent topics, which rounds do not move. A missing key
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from controller.domain.strict_json import is_whole
+from controller.domain.errors import BadRecord
+from controller.domain.strict_json import is_whole, parse_strictly
 
 BROKER, SUSPECT, LEADER, DENIED = "broker:", "suspect:", "leader", "denied"
 ISOLATION, FAILURE_DOMAIN, ANTI_AFFINITY = "isolation:", "failure_domain:", "anti_affinity:"
@@ -25,6 +27,8 @@ UNLOAD_TIMEOUT_MS = 60_000  # Pulsar's default of namespaceBundleUnloadingTimeou
 STATS_PERIOD_MS = 60_000  # Pulsar's default of statsUpdateFrequencyInSecs
 ANSWER_ALLOWANCE_MS = 30_000  # beyond the time that the broker may take
 STUCK_ALLOWANCE_MS = 120_000  # of the extensible load manager, which leaves a bundle in one state for that long
+# A policy of 10,000 namespaces fits. Half of a control record (`controller.domain.events`): whatever fits can be sent.
+MAX_FACT_BYTES, MAX_KEY_CHARS = 524_288, 512
 OLDEST_VERSION = (3, 0)  # older brokers ignore the destination of an unload
 MUST_BE_OFF = {"shedding": "loadBalancerSheddingEnabled", "auto_split": "loadBalancerAutoBundleSplitEnabled"}
 
@@ -72,6 +76,23 @@ def is_sound(key: str, value: Mapping[str, Any]) -> bool:
     """
     parts = next((parts for prefix, parts in _SOUND.items() if key.startswith(prefix)), {})
     return all(is_right(value[name]) for name, is_right in parts.items() if name in value)
+
+
+def find_flaw(key: object, value: object) -> str | None:
+    """Why the journal takes no such fact; None if it does. The agent asks before it tells one, the controller after."""
+    if not isinstance(key, str) or not key.isprintable() or not 0 < len(key) <= MAX_KEY_CHARS:
+        return f"its name is no printable text of at most {MAX_KEY_CHARS} characters"
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or not is_sound(key, value):
+        return "its parts are not of the types that are expected"
+    try:
+        parse_strictly(json.dumps({"data": {"key": key, "value": value}}).encode(), MAX_FACT_BYTES)
+    except BadRecord as error:
+        return error.text
+    except RecursionError:
+        return "it is nested too deeply"
+    return None
 
 
 def is_suspect(facts: Facts, broker: str) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import pytest
 from starlette.responses import Response
 
 from controller.agent.cluster.calls import PulsarCalls
@@ -18,6 +19,7 @@ from controller.brokers.pulsar.observe import exclude_namespaces
 from controller.brokers.pulsar.outcomes import Answer, Outcome
 from controller.brokers.pulsar.poll import ClusterPoll
 from controller.brokers.pulsar.topics import TopicReader
+from controller.domain.facts import MAX_FACT_BYTES
 from controller.domain.ids import Bundle
 from controller.domain.observed import Observation, Order, OrderKind
 from controller.domain.state import ClusterState
@@ -33,11 +35,13 @@ class Journal:
 
     def __init__(self) -> None:
         self.kept = ClusterState()
+        self.told: list[str] = []
 
     def state(self) -> ClusterState:
         return self.kept
 
     def tell_fact(self, key: str, value: Mapping[str, Any] | None) -> None:
+        self.told.append(key)
         if value is None:
             self.kept.observed.facts.pop(key, None)
         else:
@@ -133,6 +137,32 @@ def test_rules_that_cannot_be_read_stop_orders_only_when_they_are_unknown_or_ref
         world.answer(namespaceIsolationPolicies=status(403))
         await world.read()
         assert set(world.journal.named("denied", "isolation:")) == {"denied", "isolation:p"}
+
+    on_world(scenario)
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "named"),
+    [
+        ("gold", POLICY | {"namespaces": ["n" * MAX_FACT_BYTES]}, ["isolation:gold", "524288"]),
+        ("g" * 600, POLICY, ["isolation:gggg", "512"]),
+        ("go\x1bld", POLICY, ["isolation:go", "printable"]),
+    ],
+)
+def test_a_rule_that_the_journal_cannot_take_stops_all_orders(name: str, policy: object, named: list[str]) -> None:
+    """It was told again every second, refused each time, and orders went against it."""
+
+    async def scenario(world: World) -> None:
+        world.answer(namespaceIsolationPolicies=lambda b, r: {name: policy, "p": POLICY})
+        await world.read()
+        assert world.journal.named("isolation:") == {"isolation:p": POLICY}, "the others hold"
+        why = world.journal.named("denied")["denied"]["why"]
+        assert all(word in why for word in named)
+        assert world.journal.told[0] == "denied"
+        assert f"isolation:{name}" not in world.journal.told
+        world.answer(namespaceIsolationPolicies=lambda b, r: {"p": POLICY})
+        await world.read()
+        assert world.journal.named("denied") == {}
 
     on_world(scenario)
 
