@@ -52,12 +52,12 @@ class Wanted(NamedTuple):
 
 def find_refusal(ctx: Context, wanted: Wanted, at_once: int = 1) -> Refusal | None:
     """Why the order cannot be given now, or None. `at_once`: how many orders it is one of, all or none of them."""
-    return (
-        find_cluster_refusal(ctx)
-        or _bundle_refusal(ctx, wanted)
-        or _target_refusal(ctx, wanted)
-        or _quota_refusal(ctx, wanted, at_once)
-    )
+    return find_cluster_refusal(ctx) or find_own_refusal(ctx, wanted, at_once)
+
+
+def find_own_refusal(ctx: Context, wanted: Wanted, at_once: int = 1) -> Refusal | None:
+    """As `find_refusal`, where nothing forbids all orders."""
+    return _bundle_refusal(ctx, wanted) or _target_refusal(ctx, wanted) or _quota_refusal(ctx, wanted, at_once)
 
 
 def find_cluster_refusal(ctx: Context) -> Refusal | None:
@@ -148,6 +148,8 @@ def _target_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
         return Refusal(Reason.SUSPECT_BROKER, f"{target} does not answer")
     if broker.drained or broker.leaving:
         return Refusal(Reason.BROKER_DRAINED, f"{target} is drained or leaving")
+    if ctx.lags(broker.session):
+        return Refusal(Reason.LAGGING, f"the agent of {target} is behind the journal")
     if target not in ctx.placement or not ctx.placement.allows(wanted.seen.bundle.namespace, target):
         return Refusal(Reason.ISOLATION, f"isolation keeps {wanted.seen.bundle.namespace} away from {target}")
     return _crowding_refusal(ctx, wanted.seen, target)

@@ -23,6 +23,16 @@ LAG_ALLOWANCE_MS = 3_000  # for the heartbeat interval and the feed's delay: new
 
 
 @dataclass(slots=True)
+class QueuedOrder:
+    """A move of a namespace's unload that waits for its turn; without a target, Pulsar chooses. `refused_ms`: since
+    when it has waited for a refusal to pass; None while it only waits for others to end."""
+
+    target: str | None
+    command_id: str
+    refused_ms: int | None = None
+
+
+@dataclass(slots=True)
 class Watch:
     """Mutated by `step`; owned by one controller process."""
 
@@ -30,7 +40,7 @@ class Watch:
     applied: dict[Session, int] = field(default_factory=dict)  # the newest journal seq that each session reported
     deadlines: dict[str, int] = field(default_factory=dict)  # bundle in flight -> when its state expires
     order_deadlines: dict[str, int] = field(default_factory=dict)  # bundle with an open order -> when it expires
-    queued_orders: dict[str, tuple[str | None, str]] = field(default_factory=dict)  # bundle -> target, command id
+    queued_orders: dict[str, QueuedOrder] = field(default_factory=dict)  # by bundle
     expired: list[tuple[int, str]] = field(default_factory=list)  # (when, broker) of leases that ended
     frozen_since_ms: int | None = None
     listening_until_ms: int = 0  # until then, no session can count as silent
