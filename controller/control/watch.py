@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from controller.control.kept_loads import KeptLoads
 from controller.domain.facts import order_allowance_ms
 from controller.domain.ids import Session
-from controller.domain.observed import ObservedCluster
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.pulsar_policies import PlacementInForce
 from controller.domain.settings.policy import ControlSettings
@@ -73,12 +72,14 @@ class Watch:
         for record in state.bundles.values():
             watch.follow(record, now_ms, settings)
         for name in state.observed.orders:
-            watch.follow_order(state.observed, name, now_ms)
+            watch.follow_order(state, name, now_ms)
         return watch
 
-    def follow_order(self, cluster: ObservedCluster, name: str, now_ms: int) -> None:
+    def follow_order(self, state: ClusterState, name: str, now_ms: int) -> None:
         """Start the deadline of the open order about a bundle."""
-        self.order_deadlines[name] = now_ms + order_allowance_ms(cluster.facts, cluster.orders[name].source)
+        cluster = state.observed
+        allowance_ms = order_allowance_ms(cluster.facts, cluster.orders[name].source, state.modular)
+        self.order_deadlines[name] = now_ms + allowance_ms
 
     def follow(self, record: Ownership, now_ms: int, settings: ControlSettings) -> None:
         """Start or clear the bundle's deadline and marks, according to its newest record."""

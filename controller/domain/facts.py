@@ -100,9 +100,10 @@ def is_suspect(facts: Facts, broker: str) -> bool:
     return f"{SUSPECT}{broker}" in facts
 
 
-def is_modular(facts: Facts) -> bool:
-    """Whether any broker runs the modular load manager, or an unknown one: its stricter rules then hold for all."""
-    managers = {value.get("manager") for key, value in facts.items() if key.startswith(BROKER)}
+def is_modular(facts: Facts, brokers: Iterable[str]) -> bool:
+    """Whether any of these brokers runs the modular load manager, or an unknown one: its stricter rules then hold for
+    all. Facts about brokers that are gone say nothing of a cluster that was migrated."""
+    managers = {fact.get("manager") for broker in brokers if (fact := facts.get(f"{BROKER}{broker}")) is not None}
     return not managers or managers != {EXTENSIBLE}
 
 
@@ -148,9 +149,10 @@ def unload_timeout_ms(facts: Facts, broker: str) -> int:
     return int(facts.get(f"{BROKER}{broker}", {}).get("unload_timeout_ms") or UNLOAD_TIMEOUT_MS)
 
 
-def order_allowance_ms(facts: Facts, broker: str) -> int:
-    """How long an order to the broker may stay open: as long as the broker may take, and some more."""
-    stuck_ms = 0 if is_modular(facts) else STUCK_ALLOWANCE_MS
+def order_allowance_ms(facts: Facts, broker: str, modular: bool) -> int:
+    """How long an order to the broker may stay open: as long as the broker may take, and some more. `modular`: what
+    `is_modular` says of the cluster."""
+    stuck_ms = 0 if modular else STUCK_ALLOWANCE_MS
     return unload_timeout_ms(facts, broker) + ANSWER_ALLOWANCE_MS + stuck_ms
 
 
@@ -159,9 +161,9 @@ def stats_period_ms(facts: Facts, broker: str) -> int:
     return int(facts.get(f"{BROKER}{broker}", {}).get("stats_period_ms") or STATS_PERIOD_MS)
 
 
-def excluded_namespaces(facts: Facts) -> frozenset[str]:
-    """The namespaces that Pulsar's own shedding leaves alone, by the configuration of any broker."""
-    lists = (fact.get("excluded_namespaces") for key, fact in facts.items() if key.startswith(BROKER))
+def excluded_namespaces(facts: Facts, brokers: Iterable[str]) -> frozenset[str]:
+    """The namespaces that Pulsar's own shedding leaves alone, by the configuration of any of these brokers."""
+    lists = (facts.get(f"{BROKER}{broker}", {}).get("excluded_namespaces") for broker in brokers)
     return frozenset(name for listed in lists if isinstance(listed, list) for name in listed)
 
 

@@ -31,7 +31,7 @@ from controller.brokers.pulsar.observe import exclude_namespaces
 from controller.brokers.pulsar.poll import ClusterPoll, Polled
 from controller.domain.entries import Entry
 from controller.domain.events import UNLISTED
-from controller.domain.facts import SUSPECT, is_modular, unload_timeout_ms
+from controller.domain.facts import SUSPECT, unload_timeout_ms
 from controller.domain.ids import Session
 from controller.domain.state import METADATA
 from controller.loads.recorded import Overrides, Recorded, to_load_report
@@ -102,7 +102,7 @@ class ClusterAgent:
             cluster=lambda: self._poll.cluster,
             addresses=lambda: self._poll.members.addresses,
             timeout_s=lambda b: unload_timeout_ms(self.watcher.state.observed.facts, b) / 1000 + ANSWER_SLACK_S,
-            modular=lambda: is_modular(self.watcher.state.observed.facts),
+            modular=lambda: self.watcher.state.modular,
             on_denied=lambda why: self._fact_reader.note_denied(why),
         )
         self._speaker = Speaker(connections, self.sessions, lambda: self.watcher.state, self._calls.read_ring, wall_ms)

@@ -38,6 +38,7 @@ MOST_DIGITS = 15  # of a time in ms
 VERSION_PATH = "/admin/v2/brokers/version"
 EVERY_MS = 60_000
 DENIED_FOR_MS = 300_000  # after a refusal of the credentials, until orders are tried again
+FORGOTTEN_AFTER_MS = 600_000  # a broker that restarts is listed again by then; where ids are addresses, none ever is
 Fact = Mapping[str, Any] | None
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class FactReader:
         self._groups = AntiAffinityGroups(poll.admin)
         self._refused: dict[str, str] = {}  # what credentials do not suffice to read -> why
         self._denied_until_ms, self._denied_why = 0, ""
+        self._unlisted_ms: dict[str, int] = {}  # broker that the journal has a fact of -> since when it is not listed
         self._unfit = ""  # why the journal cannot take a fact that was read
 
     def version_of(self, broker: str) -> str:
@@ -130,9 +132,15 @@ class FactReader:
             self._speaker.tell_fact(DENIED, facts[DENIED])
         for key, value in changed.items():
             self._speaker.tell_fact(key, value)
+        self._note_unlisted()
         for key in list(self._speaker.state().observed.facts):
             if key not in facts and self._is_over(key):
                 self._speaker.tell_fact(key, None)
+
+    def _note_unlisted(self) -> None:
+        known = {k.removeprefix(BROKER) for k in self._speaker.state().observed.facts if k.startswith(BROKER)}
+        unlisted, now_ms = known.difference(self._poll.members.brokers), self._boot_ms()
+        self._unlisted_ms = {broker: self._unlisted_ms.get(broker, now_ms) for broker in unlisted}
 
     def _find_changed(self, facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
         """The facts that the journal lacks and can take; notes why it cannot take one of the others."""
@@ -158,6 +166,9 @@ class FactReader:
         if key.startswith(ANTI_AFFINITY):
             namespace = key.removeprefix(ANTI_AFFINITY)
             return namespace in self._groups.known or namespace not in self._speaker.state().observed.rings
+        if key.startswith(BROKER):
+            since_ms = self._unlisted_ms.get(key.removeprefix(BROKER))
+            return since_ms is not None and self._boot_ms() - since_ms >= FORGOTTEN_AFTER_MS
         return (
             key == DENIED
             or key.startswith(NON_PERSISTENT)

@@ -10,7 +10,7 @@ import pytest
 from starlette.responses import Response
 
 from controller.agent.cluster.calls import PulsarCalls
-from controller.agent.cluster.facts import FactReader, describe_broker
+from controller.agent.cluster.facts import FORGOTTEN_AFTER_MS, FactReader, describe_broker
 from controller.agent.cluster.non_persistent import ASK_AGAIN_S, MOST_TOLD, NonPersistentTopics
 from controller.agent.cluster.observer import Observer
 from controller.brokers.pulsar.admin import PulsarAdmin
@@ -109,6 +109,26 @@ def test_rules_are_told_changed_and_taken_back() -> None:
         )  # fmt: skip
         await world.read()
         assert world.journal.named(*kinds) == {}
+
+    on_world(scenario)
+
+
+def test_the_configuration_of_a_broker_that_is_gone_for_good_is_taken_back() -> None:
+    """Ids may be addresses of pods: each restart would leave one more fact behind."""
+
+    async def scenario(world: World) -> None:
+        world.journal.tell_fact("broker:10.0.0.7:8080", {"manager": "modular"})
+        await world.read()
+        both = {"broker:broker-1:8080", "broker:broker-2:8080"}
+        assert set(world.journal.named("broker:")) == {*both, "broker:10.0.0.7:8080"}, "it may only be restarting"
+        world.now_s += FORGOTTEN_AFTER_MS / 1000
+        world.answer(runtime=status(500))
+        await world.read()
+        assert set(world.journal.named("broker:")) == both, "who is listed and does not answer is not gone"
+        world.reader._tell()
+        world.journal.tell_fact("broker:10.0.0.7:8080", {"manager": "modular"})
+        await world.read()
+        assert "broker:10.0.0.7:8080" in world.journal.named("broker:"), "it begins anew"
 
     on_world(scenario)
 
