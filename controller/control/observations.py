@@ -1,12 +1,11 @@
 """Journals what an agent observes of a cluster that decides ownership itself: bundles, rings, facts.
 
-Only changes become entries. What does not fit is refused: the agent repeats its whole view every few minutes, so
-nothing is lost by it.
+Only changes become entries. Bundles and rings that do not fit are refused: the agent repeats its whole view every few
+minutes, so nothing is lost by it. Facts that the journal would refuse are not sent: the agent says so as `denied`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,13 +13,12 @@ from controller.control.context import Context
 from controller.domain.entries import Kind
 from controller.domain.errors import BadRecord
 from controller.domain.events import BrokerEvent
-from controller.domain.facts import is_sound
+from controller.domain.facts import find_flaw
 from controller.domain.ids import Bundle
 from controller.domain.observed import changes_between, has_bundle, is_ring
 from controller.domain.state import METADATA
 
 MAX_BOUNDARIES = 65_537
-MAX_FACT_CHARS, MAX_KEY_CHARS = 65_536, 512
 
 
 def on_observed(ctx: Context, event: BrokerEvent) -> None:
@@ -78,9 +76,7 @@ def on_fact(ctx: Context, event: BrokerEvent) -> None:
     if not _may_observe(ctx, event):
         return
     key, value = event.data.get("key"), event.data.get("value")
-    known = isinstance(key, str) and 0 < len(key) <= MAX_KEY_CHARS and key.isprintable()
-    sound = known and (value is None or (isinstance(value, dict) and is_sound(str(key), value)))
-    if not sound or len(json.dumps(value)) > MAX_FACT_CHARS:
+    if find_flaw(key, value) is not None:
         ctx.watch.refuse("fact_invalid")
     elif ctx.state.observed.facts.get(str(key)) != value:
         ctx.emit(Kind.FACT, broker=event.session.broker, data={"key": key, "value": value})

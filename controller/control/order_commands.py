@@ -1,7 +1,8 @@
 """Operators' commands in a cluster that decides ownership itself: they become orders, or say who may send any.
 
-Orders are limited in number, so those for a whole namespace wait here for their turn. They do not survive a restart of
-the controller: the operator sends the command again. Drained is a lasting property, as for owned bundles. After
+Orders are limited in number, so those for a whole namespace wait here for their turn, and for refusals to pass. What
+cannot be sent after all ends with an alarm that names the command. The queue does not survive a restart of the
+controller: the operator sends the command again. Drained is a lasting property, as for owned bundles. After
 `release` no order is sent until `adopt`.
 """
 
@@ -12,13 +13,16 @@ from collections.abc import Callable
 from controller.control.command_args import Effect, all_but_there, number_of, text_of
 from controller.control.context import Context
 from controller.control.orders import (
+    Refusal,
     Wanted,
     backs_off,
     end_order,
     find_cluster_refusal,
+    find_own_refusal,
     find_refusal,
     send_order,
 )
+from controller.control.watch import QueuedOrder
 from controller.domain.decision import DecisionKind, Reason
 from controller.domain.entries import Kind
 from controller.domain.errors import BadRecord, shown
@@ -38,8 +42,18 @@ from controller.domain.ownership import Ownership, State
 from controller.domain.state import JOURNAL, METADATA, Broker, is_foreign
 
 _MOST_SETTING_CHARS = 200
-# Refusals that end by themselves.
-_WAIT = frozenset({Reason.BUDGET_SPENT, Reason.IN_FLIGHT, Reason.RANGE_IN_USE})
+_WAIT = frozenset({Reason.BUDGET_SPENT, Reason.IN_FLIGHT, Reason.RANGE_IN_USE})  # until other orders have ended
+# Refusals that may pass: a restarted agent or broker is observed anew, a new broker tells its configuration. Before a
+# command is accepted its sender hears of them; afterwards they are waited for.
+_PASS = frozenset(
+    {
+        Reason.RANGE_IN_USE, Reason.ANOTHER_BALANCER, Reason.MASS_FAILURE, Reason.NOT_AUTHORISED, Reason.OWNER_UNKNOWN,
+        Reason.BROKER_GONE, Reason.SUSPECT_BROKER, Reason.LAGGING,
+    }
+)  # fmt: skip
+MOST_REFUSED_MS = 3_600_000  # for which a queued move is refused: nobody expects it much later
+_MOST_NAMED = 20  # bundles in an alarm
+_NOT_LISTED = Refusal(Reason.STALE_DECISION, "it was split, or its namespace was deleted")
 
 
 def _unload_bundle(ctx: Context, command: Command) -> Effect:
@@ -71,7 +85,7 @@ def _unload_namespace(ctx: Context, command: Command) -> Effect:
         for one in staying:
             queued.pop(str(one.bundle), None)
         for one in moving:
-            queued[str(one.bundle)] = (target, command.id)
+            queued[str(one.bundle)] = QueuedOrder(target, command.id)
 
     return all_but_there(effect, namespace, target, len(staying), len(moving))
 
@@ -193,22 +207,42 @@ def _target_of(command: Command) -> str | None:
 
 def send_waiting_orders(ctx: Context) -> None:
     """Send the orders of namespaces that waited for their turn, then those that empty drained brokers."""
-    for name, (target, command_id) in list(ctx.watch.queued_orders.items()):
-        seen = ctx.state.observed.bundles.get(name)
-        wanted = Wanted.move(seen, target) if seen is not None else None
-        refusal = find_refusal(ctx, wanted) if wanted is not None else None
-        if refusal is not None and refusal.reason in _WAIT:
-            continue
-        del ctx.watch.queued_orders[name]
-        if wanted is not None and refusal is None:
-            if wanted.seen.broker != target:
-                send_order(ctx, wanted, "commanded", command_id=command_id)
-        elif refusal is not None:
-            ctx.watch.refuse(refusal.reason.value)
+    _send_queued(ctx)
     drained = [b for b in ctx.state.live_brokers() if b.drained] if ctx.state.authority == METADATA else []
     if drained and find_cluster_refusal(ctx) is None:
         for broker in drained:
             _empty(ctx, broker)
+
+
+def _send_queued(ctx: Context) -> None:
+    queued, given_up = ctx.watch.queued_orders, dict[tuple[str, Refusal], list[str]]()
+    of_cluster = find_cluster_refusal(ctx) if queued else None
+    for name, waiting in list(queued.items()):
+        seen = ctx.state.observed.bundles.get(name)
+        if seen is not None and seen.broker == waiting.target and name not in ctx.state.observed.orders:
+            del queued[name]  # it is there, or nobody owns it any more: Pulsar was faster
+            continue
+        wanted = Wanted.move(seen, waiting.target) if seen is not None else None
+        refusal = of_cluster or (find_own_refusal(ctx, wanted) if wanted is not None else _NOT_LISTED)
+        if refusal is not None and _waits(ctx, waiting, refusal.reason):
+            continue
+        del queued[name]
+        if refusal is not None:
+            given_up.setdefault((waiting.command_id, refusal), []).append(name)
+        elif wanted is not None:
+            send_order(ctx, wanted, "commanded", command_id=waiting.command_id)
+    for (command_id, refusal), names in given_up.items():
+        data = {"why": refusal.text, "count": len(names), "not_moved": names[:_MOST_NAMED]}
+        ctx.emit(Kind.ALARM, bundle=names[0], reason=refusal.reason.value, command_id=command_id, data=data)
+
+
+def _waits(ctx: Context, waiting: QueuedOrder, reason: Reason) -> bool:
+    """Whether the move goes on waiting although it is refused now."""
+    if reason in _PASS:
+        waiting.refused_ms = ctx.now_ms if waiting.refused_ms is None else waiting.refused_ms
+        return ctx.now_ms - waiting.refused_ms < MOST_REFUSED_MS
+    waiting.refused_ms = None
+    return reason in _WAIT
 
 
 def _empty(ctx: Context, broker: Broker) -> None:

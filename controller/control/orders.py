@@ -13,7 +13,7 @@ from controller.control.context import Context
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
 from controller.domain.events import BrokerEvent
-from controller.domain.facts import DENIED, find_other_balancer, is_modular, is_suspect
+from controller.domain.facts import DENIED, find_other_balancer, is_suspect
 from controller.domain.ids import Session
 from controller.domain.observed import BACKS_OFF, Observation, Order, OrderKind, OrderOutcome, has_bundle
 from controller.domain.state import LIVE
@@ -52,12 +52,12 @@ class Wanted(NamedTuple):
 
 def find_refusal(ctx: Context, wanted: Wanted, at_once: int = 1) -> Refusal | None:
     """Why the order cannot be given now, or None. `at_once`: how many orders it is one of, all or none of them."""
-    return (
-        find_cluster_refusal(ctx)
-        or _bundle_refusal(ctx, wanted)
-        or _target_refusal(ctx, wanted)
-        or _quota_refusal(ctx, wanted, at_once)
-    )
+    return find_cluster_refusal(ctx) or find_own_refusal(ctx, wanted, at_once)
+
+
+def find_own_refusal(ctx: Context, wanted: Wanted, at_once: int = 1) -> Refusal | None:
+    """As `find_refusal`, where nothing forbids all orders."""
+    return _bundle_refusal(ctx, wanted) or _target_refusal(ctx, wanted) or _quota_refusal(ctx, wanted, at_once)
 
 
 def find_cluster_refusal(ctx: Context) -> Refusal | None:
@@ -123,7 +123,7 @@ def _split_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
 def _range_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
     """The modular load manager keeps destinations by range text alone, so each text has one open order at a time."""
     cluster = ctx.state.observed
-    if not is_modular(cluster.facts):
+    if not ctx.state.modular:
         return None
     text = wanted.name.rpartition("/")[2]
     if cluster.is_range_kept_by_another(wanted.name):
@@ -148,6 +148,8 @@ def _target_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
         return Refusal(Reason.SUSPECT_BROKER, f"{target} does not answer")
     if broker.drained or broker.leaving:
         return Refusal(Reason.BROKER_DRAINED, f"{target} is drained or leaving")
+    if ctx.lags(broker.session):
+        return Refusal(Reason.LAGGING, f"the agent of {target} is behind the journal")
     if target not in ctx.placement or not ctx.placement.allows(wanted.seen.bundle.namespace, target):
         return Refusal(Reason.ISOLATION, f"isolation keeps {wanted.seen.bundle.namespace} away from {target}")
     return _crowding_refusal(ctx, wanted.seen, target)
@@ -206,7 +208,7 @@ def send_order(
         data["boundary"] = wanted.boundary
     causes = {"decision_id": decision_id, "command_id": command_id, "attempt_id": attempt_id}
     ctx.emit(Kind.ORDER, bundle=name, reason=reason, data=data, **causes)
-    ctx.watch.follow_order(ctx.state.observed, name, ctx.read_ms)
+    ctx.watch.follow_order(ctx.state, name, ctx.read_ms)
     if wanted.target is not None:
         ctx.note_observed_move(seen.bundle, source, wanted.target)
 
@@ -260,7 +262,7 @@ def end_order(ctx: Context, order: Order, outcome: OrderOutcome, account: Any) -
         doublings = min(block.failures if block is not None else 0, MOST_BACK_OFF)
         data["not_before_ms"] = ended_at_ms + (ctx.settings.order_back_off_ms << doublings)
     if order.kind is OrderKind.MOVE and outcome is not OrderOutcome.MOVED and account.get("sent", True):
-        data["range_blocked"] = is_modular(ctx.state.observed.facts)
+        data["range_blocked"] = ctx.state.modular
     owner = account.get("owner") if isinstance(account.get("owner"), str) else None
     ctx.watch.order_deadlines.pop(name, None)
     ctx.emit(

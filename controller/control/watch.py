@@ -13,13 +13,22 @@ from dataclasses import dataclass, field
 from controller.control.kept_loads import KeptLoads
 from controller.domain.facts import order_allowance_ms
 from controller.domain.ids import Session
-from controller.domain.observed import ObservedCluster
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.pulsar_policies import PlacementInForce
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 
 LAG_ALLOWANCE_MS = 3_000  # for the heartbeat interval and the feed's delay: newer commits do not count as lag
+
+
+@dataclass(slots=True)
+class QueuedOrder:
+    """A move of a namespace's unload that waits for its turn; without a target, Pulsar chooses. `refused_ms`: since
+    when it has waited for a refusal to pass; None while it only waits for others to end."""
+
+    target: str | None
+    command_id: str
+    refused_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -30,7 +39,7 @@ class Watch:
     applied: dict[Session, int] = field(default_factory=dict)  # the newest journal seq that each session reported
     deadlines: dict[str, int] = field(default_factory=dict)  # bundle in flight -> when its state expires
     order_deadlines: dict[str, int] = field(default_factory=dict)  # bundle with an open order -> when it expires
-    queued_orders: dict[str, tuple[str | None, str]] = field(default_factory=dict)  # bundle -> target, command id
+    queued_orders: dict[str, QueuedOrder] = field(default_factory=dict)  # by bundle
     expired: list[tuple[int, str]] = field(default_factory=list)  # (when, broker) of leases that ended
     frozen_since_ms: int | None = None
     listening_until_ms: int = 0  # until then, no session can count as silent
@@ -63,12 +72,14 @@ class Watch:
         for record in state.bundles.values():
             watch.follow(record, now_ms, settings)
         for name in state.observed.orders:
-            watch.follow_order(state.observed, name, now_ms)
+            watch.follow_order(state, name, now_ms)
         return watch
 
-    def follow_order(self, cluster: ObservedCluster, name: str, now_ms: int) -> None:
+    def follow_order(self, state: ClusterState, name: str, now_ms: int) -> None:
         """Start the deadline of the open order about a bundle."""
-        self.order_deadlines[name] = now_ms + order_allowance_ms(cluster.facts, cluster.orders[name].source)
+        cluster = state.observed
+        allowance_ms = order_allowance_ms(cluster.facts, cluster.orders[name].source, state.modular)
+        self.order_deadlines[name] = now_ms + allowance_ms
 
     def follow(self, record: Ownership, now_ms: int, settings: ControlSettings) -> None:
         """Start or clear the bundle's deadline and marks, according to its newest record."""

@@ -44,8 +44,10 @@ def apply_observed(state: ClusterState, entry: Entry) -> None:
         if seen is not None and seen.broker == broker:
             _put(state, _changed(state, entry, name, None))
     for name in added:
+        before = state.observed.bundles.get(name)
         _put(state, _changed(state, entry, name, broker))
-        state.observed.range_blocks.pop(name.rpartition("/")[2], None)
+        if before is None or before.broker != broker:  # it was placed, which uses a kept destination up; else seen anew
+            state.observed.range_blocks.pop(name.rpartition("/")[2], None)
     for name in data.get("confirmed", ()):
         _end_doubt(state, name)
     for name in {*data.get("disputed", ()), *data.get("agreed", ())}:

@@ -48,7 +48,7 @@ class Kind(str, Enum):
     OVERRIDE = "override"  # data: override {...} for a new one, ended (its id) for one that ends; reason: expired
     ROUND = "round"  # attempt_id; data: round_id, at_ms, plan_hash, memory, counts, moved
     GUARD = "guard"  # data: frozen, silent, alive
-    ALARM = "alarm"  # reason, bundle or broker; data
+    ALARM = "alarm"  # reason, bundle or broker, command_id of a command that is not carried out whole; data
     OBSERVED = "observed"  # broker, session; data: bundles [names], or added, removed, confirmed, disputed, agreed
     RING = "ring"  # data: namespace, boundaries; of an observed cluster
     FACT = "fact"  # data: key, value; null: it no longer holds

@@ -11,11 +11,13 @@ key states nothing. Pure.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from controller.domain.strict_json import is_whole
+from controller.domain.errors import BadRecord
+from controller.domain.strict_json import is_whole, parse_strictly
 
 BROKER, SUSPECT, LEADER, DENIED = "broker:", "suspect:", "leader", "denied"
 ISOLATION, FAILURE_DOMAIN, ANTI_AFFINITY = "isolation:", "failure_domain:", "anti_affinity:"
@@ -26,6 +28,8 @@ UNLOAD_TIMEOUT_MS = 60_000  # Pulsar's default of namespaceBundleUnloadingTimeou
 STATS_PERIOD_MS = 60_000  # Pulsar's default of statsUpdateFrequencyInSecs
 ANSWER_ALLOWANCE_MS = 30_000  # beyond the time that the broker may take
 STUCK_ALLOWANCE_MS = 120_000  # of the extensible load manager, which leaves a bundle in one state for that long
+# A policy of 10,000 namespaces fits. Half of a control record (`controller.domain.events`): whatever fits can be sent.
+MAX_FACT_BYTES, MAX_KEY_CHARS = 524_288, 512
 OLDEST_VERSION = (3, 0)  # older brokers ignore the destination of an unload
 NO_VERSION = "its version is not known, needed is Pulsar 3.0 or newer"
 MUST_BE_OFF = {"shedding": "loadBalancerSheddingEnabled", "auto_split": "loadBalancerAutoBundleSplitEnabled"}
@@ -76,14 +80,32 @@ def is_sound(key: str, value: Mapping[str, Any]) -> bool:
     return all(is_right(value[name]) for name, is_right in parts.items() if name in value)
 
 
+def find_flaw(key: object, value: object) -> str | None:
+    """Why the journal takes no such fact; None if it does. The agent asks before it tells one, the controller after."""
+    if not isinstance(key, str) or not key.isprintable() or not 0 < len(key) <= MAX_KEY_CHARS:
+        return f"its name is no printable text of at most {MAX_KEY_CHARS} characters"
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or not is_sound(key, value):
+        return "its parts are not of the types that are expected"
+    try:
+        parse_strictly(json.dumps({"data": {"key": key, "value": value}}).encode(), MAX_FACT_BYTES)
+    except BadRecord as error:
+        return error.text
+    except RecursionError:
+        return "it is nested too deeply"
+    return None
+
+
 def is_suspect(facts: Facts, broker: str) -> bool:
     """Whether the broker is listed but has not answered lately."""
     return f"{SUSPECT}{broker}" in facts
 
 
-def is_modular(facts: Facts) -> bool:
-    """Whether any broker runs the modular load manager, or an unknown one: its stricter rules then hold for all."""
-    managers = {value.get("manager") for key, value in facts.items() if key.startswith(BROKER)}
+def is_modular(facts: Facts, brokers: Iterable[str]) -> bool:
+    """Whether any of these brokers runs the modular load manager, or an unknown one: its stricter rules then hold for
+    all. Facts about brokers that are gone say nothing of a cluster that was migrated."""
+    managers = {fact.get("manager") for broker in brokers if (fact := facts.get(f"{BROKER}{broker}")) is not None}
     return not managers or managers != {EXTENSIBLE}
 
 
@@ -131,9 +153,10 @@ def unload_timeout_ms(facts: Facts, broker: str) -> int:
     return int(facts.get(f"{BROKER}{broker}", {}).get("unload_timeout_ms") or UNLOAD_TIMEOUT_MS)
 
 
-def order_allowance_ms(facts: Facts, broker: str) -> int:
-    """How long an order to the broker may stay open: as long as the broker may take, and some more."""
-    stuck_ms = 0 if is_modular(facts) else STUCK_ALLOWANCE_MS
+def order_allowance_ms(facts: Facts, broker: str, modular: bool) -> int:
+    """How long an order to the broker may stay open: as long as the broker may take, and some more. `modular`: what
+    `is_modular` says of the cluster."""
+    stuck_ms = 0 if modular else STUCK_ALLOWANCE_MS
     return unload_timeout_ms(facts, broker) + ANSWER_ALLOWANCE_MS + stuck_ms
 
 
@@ -142,9 +165,9 @@ def stats_period_ms(facts: Facts, broker: str) -> int:
     return int(facts.get(f"{BROKER}{broker}", {}).get("stats_period_ms") or STATS_PERIOD_MS)
 
 
-def excluded_namespaces(facts: Facts) -> frozenset[str]:
-    """The namespaces that Pulsar's own shedding leaves alone, by the configuration of any broker."""
-    lists = (fact.get("excluded_namespaces") for key, fact in facts.items() if key.startswith(BROKER))
+def excluded_namespaces(facts: Facts, brokers: Iterable[str]) -> frozenset[str]:
+    """The namespaces that Pulsar's own shedding leaves alone, by the configuration of any of these brokers."""
+    lists = (facts.get(f"{BROKER}{broker}", {}).get("excluded_namespaces") for broker in brokers)
     return frozenset(name for listed in lists if isinstance(listed, list) for name in listed)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.domain.decision import KeptPlan
+from controller.domain.facts import is_modular
 from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle, Session
 from controller.domain.observed import ObservedCluster
@@ -127,6 +128,16 @@ class ClusterState:
         """The broker's newest session if it is alive."""
         record = self.brokers.get(broker)
         return record.session if record and record.session in self.sessions else None
+
+    @property
+    def modular(self) -> bool:
+        """Whether a living broker of an observed cluster runs the modular load manager, or an unknown one."""
+        return is_modular(self.observed.facts, self.living)
+
+    @property
+    def living(self) -> frozenset[str]:
+        """The brokers with a session that is alive."""
+        return frozenset(session.broker for session in self.sessions)
 
     def live_brokers(self) -> list[Broker]:
         """The brokers whose newest session is alive, by id. The cost grows with these, not with all brokers ever

@@ -127,7 +127,8 @@ class ReleaseJournal:
         """Wait until no order is open, at most until their deadlines; returns how many still are."""
         state = self._operator.follower.state
         longest_ms = max(
-            (order_allowance_ms(state.observed.facts, o.source) for o in state.observed.orders.values()), default=0
+            (order_allowance_ms(state.observed.facts, o.source, state.modular) for o in state.observed.orders.values()),
+            default=0,
         )
         deadline_s, last = time.monotonic() + longest_ms / 1000 + AFTER_DEADLINE_S, 0
         while self.open_orders and time.monotonic() < deadline_s:

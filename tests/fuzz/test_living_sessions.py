@@ -180,11 +180,11 @@ def check_round(driver: StepDriver) -> None:
     if problem is not None:
         check_error(problem)
     for broker in (*driver.state.brokers, "unknown:1"):
-        assert facts.order_allowance_ms(known, broker) > 0
+        assert facts.order_allowance_ms(known, broker, facts.is_modular(known, driver.state.brokers)) > 0
         assert facts.stats_period_ms(known, broker) >= 0
     facts.find_other_balancer(known, driver.state.brokers)
     assert all(isinstance(name, str) for name in facts.lossy_bundles(known))
-    assert all(isinstance(name, str) for name in facts.excluded_namespaces(known))
+    assert all(isinstance(name, str) for name in facts.excluded_namespaces(known, driver.state.brokers))
 
 
 @fuzzing(10, 6_000)

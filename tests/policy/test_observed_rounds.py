@@ -151,11 +151,17 @@ def test_isolation_policies_of_the_cluster_are_stored_with_the_round() -> None:
     assert replay_round(json.loads(json.dumps(result.inputs))) == result.plan_hash
 
 
+def test_what_a_broker_excluded_that_is_gone_may_be_moved() -> None:
+    built, namespace = hot(), str(first_move(hot()).bundle).rpartition("/")[0]
+    built.state.observed.facts["broker:b9"] = {"manager": "modular", "excluded_namespaces": [namespace]}
+    assert Reason.EXCLUDED.value not in built.snapshot().frame.forbidden.values()
+
+
 @pytest.mark.parametrize(
     ("key", "fact", "reason"),
     [
         ("non_persistent:t/ns", {"ranges": ["RANGE"]}, Reason.NON_PERSISTENT),
-        ("broker:b9", {"manager": "modular", "excluded_namespaces": ["t/ns"]}, Reason.EXCLUDED),
+        ("broker:b1", {"manager": "modular", "excluded_namespaces": ["t/ns"]}, Reason.EXCLUDED),
     ],
 )
 def test_a_round_leaves_alone_what_pulsar_or_its_topics_ask_for(key: str, fact: dict[str, Any], reason: Reason) -> None:

@@ -84,7 +84,7 @@ class PulsarCalls:
     async def read_ring(self, namespace: str) -> tuple[int, ...] | None:
         """The namespace's boundaries; () when it does not exist, None when that is not known."""
         answer = await self._admin.get(f"/admin/v2/namespaces/{quote(namespace, safe='/')}/bundles")
-        if answer.outcome is Outcome.NOT_FOUND:
+        if answer.is_absent:
             return ()
         if answer.outcome in OF_ANOTHER_CLUSTER:
             self._elsewhere_until_s[namespace] = time.monotonic() + ELSEWHERE_FOR_S

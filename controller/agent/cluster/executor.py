@@ -14,7 +14,6 @@ from controller.agent.cluster.non_persistent import NonPersistentTopics
 from controller.agent.cluster.orders import Ended, carry_out
 from controller.agent.cluster.sessions import ClusterSessions
 from controller.agent.cluster.speaker import Speaker
-from controller.domain.facts import is_modular
 from controller.domain.observed import Order
 
 log = logging.getLogger(__name__)
@@ -79,7 +78,7 @@ class OrderExecutor:
     async def _ask_until_ended(self, order: Order) -> Ended | None:
         """The order's end; None if it was not sent because the lease had ended: the journal will end it."""
         spare = self._non_persistent.spares(order)
-        run = carry_out(order, is_modular(self._speaker.state().observed.facts), spare)
+        run = carry_out(order, self._speaker.state().modular, spare)
         answer: Any = None
         while True:
             try:

@@ -1,7 +1,8 @@
 """Reads and tells the facts of a Pulsar cluster that orders and placement depend on (`controller/domain/facts.py`).
 
 They are read once a minute, and at once when brokers come or go; groups of namespaces as `AntiAffinityGroups` says.
-Rules that cannot be read stay as they were known.
+Rules that cannot be read stay as they were known. A fact that the journal would not take stops all orders, with the
+reason: never is a rule left out in silence.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from controller.brokers.pulsar.facts import Manager, RuntimeConfiguration, read_
 from controller.brokers.pulsar.outcomes import Answer, CallFailed, Outcome
 from controller.brokers.pulsar.policies import REFUSED, AntiAffinityGroups, Policies, read_cluster_policies
 from controller.brokers.pulsar.poll import ClusterPoll
+from controller.domain.errors import label
 from controller.domain.facts import (
     ANTI_AFFINITY,
     BROKER,
@@ -28,6 +30,7 @@ from controller.domain.facts import (
     LEADER,
     MUST_BE_OFF,
     NON_PERSISTENT,
+    find_flaw,
 )
 from controller.domain.ids import Bundle
 
@@ -35,6 +38,7 @@ MOST_DIGITS = 15  # of a time in ms
 VERSION_PATH = "/admin/v2/brokers/version"
 EVERY_MS = 60_000
 DENIED_FOR_MS = 300_000  # after a refusal of the credentials, until orders are tried again
+FORGOTTEN_AFTER_MS = 600_000  # a broker that restarts is listed again by then; where ids are addresses, none ever is
 Fact = Mapping[str, Any] | None
 
 log = logging.getLogger(__name__)
@@ -58,6 +62,8 @@ class FactReader:
         self._groups = AntiAffinityGroups(poll.admin)
         self._refused: dict[str, str] = {}  # what credentials do not suffice to read -> why
         self._denied_until_ms, self._denied_why = 0, ""
+        self._unlisted_ms: dict[str, int] = {}  # broker that the journal has a fact of -> since when it is not listed
+        self._unfit = ""  # why the journal cannot take a fact that was read
 
     def version_of(self, broker: str) -> str:
         """The broker's version as last read, here or before a restart; empty if it is not known."""
@@ -125,23 +131,52 @@ class FactReader:
     def _tell(self) -> None:
         """Tell the facts that the journal lacks, and take back those that no longer hold."""
         facts = {
-            **self._facts, **(self._policies or {}), **self._groups.to_facts(), **self._non_persistent.to_facts()
+            **(self._policies or {}), **self._groups.to_facts(), **self._non_persistent.to_facts(), **self._facts
         }  # fmt: skip
-        if self._boot_ms() < self._denied_until_ms:
-            facts[DENIED] = {"why": self._denied_why}
-        elif self._refused:
-            facts[DENIED] = {"why": next(iter(self._refused.values()))}
-        for key, value in facts.items():
+        changed = self._find_changed(facts)
+        denied = self._find_denial()
+        if denied:  # first: no order is to go between it and what it is about
+            facts[DENIED] = {"why": denied}
+            self._speaker.tell_fact(DENIED, facts[DENIED])
+        for key, value in changed.items():
             self._speaker.tell_fact(key, value)
+        self._note_unlisted()
         for key in list(self._speaker.state().observed.facts):
             if key not in facts and self._is_over(key):
                 self._speaker.tell_fact(key, None)
+
+    def _note_unlisted(self) -> None:
+        known = {k.removeprefix(BROKER) for k in self._speaker.state().observed.facts if k.startswith(BROKER)}
+        unlisted, now_ms = known.difference(self._poll.members.brokers), self._boot_ms()
+        self._unlisted_ms = {broker: self._unlisted_ms.get(broker, now_ms) for broker in unlisted}
+
+    def _find_changed(self, facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+        """The facts that the journal lacks and can take; notes why it cannot take one of the others."""
+        known, before, self._unfit = self._speaker.state().observed.facts, self._unfit, ""
+        changed = {key: value for key, value in facts.items() if known.get(key) != value}
+        for key in list(changed):
+            flaw = find_flaw(key, changed[key])
+            if flaw is not None:
+                del changed[key]
+                self._unfit = self._unfit or f"{label(key)} cannot be journaled, so it would not hold: {flaw}"
+        if self._unfit and self._unfit != before:
+            log.error("no orders are sent: %s", self._unfit)
+        return changed
+
+    def _find_denial(self) -> str:
+        """Why no orders may be sent; empty if they may."""
+        if self._boot_ms() < self._denied_until_ms:
+            return self._denied_why
+        return next(iter(self._refused.values()), self._unfit)
 
     def _is_over(self, key: str) -> bool:
         """Whether a fact that was not found no longer holds: what it is about has been read."""
         if key.startswith(ANTI_AFFINITY):
             namespace = key.removeprefix(ANTI_AFFINITY)
             return namespace in self._groups.known or namespace not in self._speaker.state().observed.rings
+        if key.startswith(BROKER):
+            since_ms = self._unlisted_ms.get(key.removeprefix(BROKER))
+            return since_ms is not None and self._boot_ms() - since_ms >= FORGOTTEN_AFTER_MS
         return (
             key == DENIED
             or key.startswith(NON_PERSISTENT)

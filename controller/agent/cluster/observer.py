@@ -14,7 +14,7 @@ from controller.domain.ids import Bundle
 from controller.domain.observed import has_bundle
 from controller.domain.state import ClusterState
 
-DISPUTED_AFTER = 3  # lists in a row that claim a bundle while another broker claims it as well
+DISPUTED_AFTER = 3  # polls in a row in which a broker claims a bundle while another one claims it as well
 SUSPECT_AFTER = 3  # polls without an answer
 TRUSTED_AFTER = 2  # polls with an answer again
 
@@ -45,7 +45,7 @@ class Observer:
 
     _claims: dict[str, _Claims] = field(default_factory=dict)
     _claimants: dict[str, set[str]] = field(default_factory=dict)  # bundle -> brokers whose newest list has it
-    _conflicts: dict[str, int] = field(default_factory=dict)
+    _conflicts: dict[str, dict[str, int]] = field(default_factory=dict)  # bundle -> claimant -> its lists meanwhile
     _failed: dict[str, int] = field(default_factory=dict)  # polls in a row without an answer
     _good: dict[str, int] = field(default_factory=dict)  # polls in a row with one, of suspects
     suspects: set[str] = field(default_factory=set)
@@ -73,7 +73,8 @@ class Observer:
             claimants = self._claimants.setdefault(name, set())
             claimants.add(broker)
             if len(claimants) > 1:
-                self._conflicts[name] = self._conflicts.get(name, 0) + 1
+                counts = self._conflicts.setdefault(name, {})  # by claimant: each lists the bundle once in a poll
+                counts[broker] = counts.get(broker, 0) + 1
 
     def forget(self, broker: str) -> None:
         """The cluster lists the broker no more."""
@@ -87,6 +88,7 @@ class Observer:
     def _drop(self, name: str, broker: str) -> None:
         claimants = self._claimants.get(name, set())
         claimants.discard(broker)
+        self._conflicts.get(name, {}).pop(broker, None)
         if len(claimants) < 2:
             self._conflicts.pop(name, None)
         if not claimants:
@@ -121,7 +123,7 @@ class Observer:
         cluster, listed = state.observed, state.holdings.observed_at(broker)
         mine = {name for name in claims.names if self.owner_of(name) == broker}
         stale = {n for n in mine & listed if cluster.bundles[n].stale}
-        disputed = {n for n in mine if self._conflicts.get(n, 0) >= DISPUTED_AFTER}
+        disputed = {n for n in self._conflicts.keys() & mine if self._is_disputed(n)}
         known = {n for n in mine if n in cluster.bundles}
         changes = {
             "added": (mine - listed) | stale,
@@ -132,6 +134,9 @@ class Observer:
         }
         found: dict[str, Any] = {kind: sorted(names) for kind, names in changes.items() if names}
         return {**found, "requested_seq": claims.requested_seq} if found else {}
+
+    def _is_disputed(self, name: str) -> bool:
+        return max(self._conflicts[name].values(), default=0) >= DISPUTED_AFTER
 
     def _in_doubt(self, state: ClusterState) -> set[str]:
         return {name for name, block in state.observed.blocks.items() if block.in_doubt_seq}

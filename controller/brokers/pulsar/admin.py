@@ -20,7 +20,7 @@ from tenacity import AsyncRetrying, retry_if_result, stop_after_attempt, wait_ra
 
 import controller
 from controller.brokers.pulsar.auth import BrokerTls, Credentials, CredentialsMissing, credentials_of
-from controller.brokers.pulsar.outcomes import BEFORE_ANSWER, Answer, Outcome, outcome_of_status, words_of
+from controller.brokers.pulsar.outcomes import BEFORE_ANSWER, Answer, Outcome, is_of_pulsar, outcome_of_status, words_of
 from controller.brokers.pulsar.slots import Slots
 from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.domain.errors import ConfigError
@@ -250,4 +250,5 @@ class _Read:
         if good:
             return Answer(outcome, self.path, origin, status, bytes(kept))
         words = words_of(bytes(kept))
-        return Answer(outcome_of_status(status, words), self.path, origin, status, detail=words)
+        outcome, own = outcome_of_status(status, words), is_of_pulsar(bytes(kept))
+        return Answer(outcome, self.path, origin, status, detail=words, in_pulsars_words=own)

@@ -72,7 +72,10 @@ class CallFailed(BallastError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of one call. `address`: who answered, or was asked last; `body`: empty unless OK and kept."""
+    """What came of one call. `address`: who answered, or was asked last; `body`: empty unless OK and kept.
+
+    `in_pulsars_words`: the refusal is Pulsar's own, and not of a proxy or an ingress in front of it.
+    """
 
     outcome: Outcome
     path: str
@@ -82,6 +85,12 @@ class Answer:
     detail: str = ""
     redirects: tuple[str, ...] = ()
     took_ms: float = 0.0
+    in_pulsars_words: bool = False
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether Pulsar itself says that there is no such thing. Any server between says 404 as well, of whatever."""
+        return self.outcome is Outcome.NOT_FOUND and self.in_pulsars_words
 
     def require(self) -> Answer:
         """This answer. Raises CallFailed unless it is OK."""
@@ -92,6 +101,8 @@ class Answer:
     def failure(self, outcome: Outcome | None = None, detail: str = "") -> CallFailed:
         """The error to raise because of this answer."""
         said = detail or (f"HTTP {self.status}: {self.detail}".rstrip(": ") if self.status else self.detail)
+        if self.outcome is Outcome.NOT_FOUND and not self.is_absent:
+            said += f"{'; ' if said else ''}not in Pulsar's words: does a proxy answer in place of a broker?"
         return CallFailed(outcome or self.outcome, f"{self.address}{self.path}", said)
 
     def decode(self, decoder: msgspec.json.Decoder[_T]) -> _T:
@@ -130,6 +141,15 @@ def outcome_of_status(status: int, words: str = "") -> Outcome:
     if 400 <= status < 500:
         return _BY_STATUS.get(status, Outcome.REFUSED)
     return Outcome.SERVER_ERROR if status >= 500 else Outcome.BAD_ANSWER
+
+
+def is_of_pulsar(refusal: bytes) -> bool:
+    """Whether this body of a refusal is Pulsar's: its brokers answer JSON with a reason (`RestException`)."""
+    try:
+        document = json.loads(refusal)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and "reason" in document
 
 
 def words_of(body: bytes) -> str:

@@ -23,8 +23,8 @@ AGAIN_S, AGAIN_IF_MANY_S = 60.0, 300.0  # between two readings of a namespace's 
 AT_ONCE, MOST_OF_A_READING = 4, 50  # requests, namespaces
 MOST_NAME = 256  # characters of a group's name that are kept
 REFUSED = frozenset({Outcome.UNAUTHENTICATED, Outcome.FORBIDDEN, Outcome.NO_CREDENTIALS})
-# deleted, or of another cluster: Pulsar then answers 412, or redirects there
-_NOT_HERE = frozenset({Outcome.NOT_FOUND, Outcome.PRECONDITION, Outcome.CONFLICT, Outcome.REDIRECTED})
+# being deleted, or of another cluster: Pulsar then answers 412, or redirects there
+_NOT_HERE = frozenset({Outcome.PRECONDITION, Outcome.CONFLICT, Outcome.REDIRECTED})
 
 Policies = dict[str, Mapping[str, Any]]
 
@@ -94,7 +94,7 @@ class AntiAffinityGroups:
             self._due_s[name] = now_s + again_s
             if answer.outcome is Outcome.OK:
                 self.known[name] = parse_group(answer)
-            elif answer.outcome in _NOT_HERE:
+            elif answer.is_absent or answer.outcome in _NOT_HERE:
                 self.known[name] = None
         refused = next((answer for answer in answers if answer.outcome in REFUSED), None)
         if refused is not None:
@@ -109,7 +109,7 @@ def parse_group(answer: Answer) -> str | None:
 
 def _by_name(answer: Answer) -> dict[str, Mapping[str, Any]]:
     """What a cluster has of one kind. Raises CallFailed."""
-    if answer.outcome is Outcome.NOT_FOUND:
+    if answer.is_absent:
         return {}
     return {name: given for name, given in answer.mapping().items() if isinstance(given, dict)}
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.changes import PulsarChanges, Sent
 from controller.brokers.pulsar.facts import RuntimeConfiguration, read_runtime_configuration
-from controller.brokers.pulsar.outcomes import CallFailed, Outcome
+from controller.brokers.pulsar.outcomes import CallFailed
 from controller.domain.errors import BallastError
 
 CONFIGURATION_PATH = "/admin/v2/brokers/configuration"
@@ -90,7 +90,7 @@ class Switchboard:
 
     async def _read_overrides(self) -> Mapping[str, object]:
         answer = await self._admin.get(f"{CONFIGURATION_PATH}/values")
-        return {} if answer.outcome is Outcome.NOT_FOUND else answer.mapping()
+        return {} if answer.is_absent else answer.mapping()
 
     async def _configuration_of(self, address: str) -> RuntimeConfiguration:
         try:

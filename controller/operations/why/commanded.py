@@ -52,9 +52,12 @@ def commands_about(reader: Reader, names: Collection[str], ids: Collection[str])
 
 
 def find_command(reader: Reader, command_id: str) -> tuple[Row, list[Entry]] | None:
-    """A command, and the first entries that it caused, oldest first; None if no command has this id."""
-    named = reader.rows("journal", "seq", columns=["seq"], equal={"command_id": command_id})["seq"].to_pylist()
-    rows = _rows_at(reader, sorted(named)[:MOST], JOURNAL.names)
+    """A command, the first entries that it caused and its newest alarms, which say what it could not do, oldest first;
+    None if no command has this id."""
+    named = reader.rows("journal", "seq", columns=["seq", "kind"], equal={"command_id": command_id}).to_pylist()
+    alarms = sorted(row["seq"] for row in named if row["kind"] == Kind.ALARM.value)
+    first = sorted(row["seq"] for row in named)[:MOST]
+    rows = _rows_at(reader, sorted({*first, *alarms[-MOST:]}), JOURNAL.names)
     answer = next((row for row in rows if row["kind"] in _OUTCOMES), None)
     if answer is None:
         return None

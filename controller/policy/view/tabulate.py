@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from controller.domain.decision import Reason
 from controller.domain.errors import BadRecord
-from controller.domain.facts import excluded_namespaces, is_modular, is_suspect, lossy_bundles, stats_period_ms
+from controller.domain.facts import excluded_namespaces, is_suspect, lossy_bundles, stats_period_ms
 from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, RESOURCES, TAIL, UNKNOWN
 from controller.domain.observed import ObservedCluster, OrderKind
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
@@ -79,7 +79,7 @@ def tabulate(
         row_fields=_quantise_columns(bundles, BUNDLE_FIELDS, FIELD_SCALES, 0, reported[order]),
         namespace_bundles=_count_namespaces(state, known),
         overrides=tuple(wish for wish in state.overrides.values() if wish.holds(at_ms)),
-        forbidden=_find_forbidden(state.observed, ids, at_ms),
+        forbidden=_find_forbidden(state, ids, at_ms),
     )
 
 
@@ -109,15 +109,15 @@ def observed_facts(cluster: ObservedCluster, name: str, index: Mapping[str, int]
     return BundleFacts(owner, status, seen.seq, seen.moved_at_ms)
 
 
-def _find_forbidden(cluster: ObservedCluster, brokers: Sequence[str], at_ms: int) -> dict[str, str]:
+def _find_forbidden(state: ClusterState, brokers: Sequence[str], at_ms: int) -> dict[str, str]:
     """Brokers and bundles that a round leaves alone because of what was observed -> the reason."""
-    found: dict[str, str] = {}
+    cluster, found = state.observed, dict[str, str]()
     for broker in brokers:
         if is_suspect(cluster.facts, broker):
             found[broker] = Reason.SUSPECT_BROKER.value
         elif at_ms < cluster.settled_at_ms.get(broker, -_LARGEST) + _settle_ms(cluster, broker):
             found[broker] = Reason.SETTLING.value
-    if is_modular(cluster.facts):
+    if state.modular:
         used = {order.range_text for order in cluster.orders.values() if order.kind is OrderKind.MOVE}
         names = cluster.bundles if used or cluster.range_blocks else ()
         waiting = (n for n in names if n.rpartition("/")[2] in used or cluster.is_range_kept_by_another(n))
@@ -126,7 +126,7 @@ def _find_forbidden(cluster: ObservedCluster, brokers: Sequence[str], at_ms: int
         if at_ms < block.not_before_ms:
             found[name] = Reason.BACKING_OFF.value
     found |= dict.fromkeys(lossy_bundles(cluster.facts), Reason.NON_PERSISTENT.value)
-    excluded = excluded_namespaces(cluster.facts)
+    excluded = excluded_namespaces(cluster.facts, state.living)
     if excluded:
         inside = (name for name in cluster.bundles if namespace_of_bundle(name) in excluded)
         found |= dict.fromkeys(inside, Reason.EXCLUDED.value)

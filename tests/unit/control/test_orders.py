@@ -245,6 +245,25 @@ def test_a_bundle_whose_order_failed_may_be_ordered_again_and_frees_its_range() 
     assert str(other) in driver.state.observed.orders
 
 
+def test_a_range_stays_blocked_when_a_restarted_agent_lists_what_was_there() -> None:
+    """Nothing was placed, so Pulsar may keep the destination still."""
+    driver, other = with_an_equal_range()
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    driver.end_order(FIRST, "failed")
+    lists = {broker: driver.state.holdings.observed_at(broker) for broker in ("a:1", "b:1", "c:1")}
+    for broker in lists:
+        driver.tell(broker, "goodbye")
+        driver.sessions.pop(broker)
+    for broker, names in lists.items():
+        driver.join(broker, incarnation=2, nonce="n2", authority=METADATA, runtime="pulsar", can_fence=False)
+        driver.tell(broker, "observed", added=sorted(names))
+    assert not any(seen.stale for seen in driver.state.observed.bundles.values())
+    driver.command("unload_bundle", bundle=str(other), to="b:1")
+    assert "may still keep a destination" in driver.rejection()
+    driver.tell("c:1", "observed", added=[str(FIRST)])
+    assert not driver.state.observed.range_blocks, "now it was placed"
+
+
 def test_a_request_that_was_never_sent_blocks_no_range() -> None:
     driver = observed_driver()
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")

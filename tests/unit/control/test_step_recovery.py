@@ -229,7 +229,7 @@ def test_the_deadline_of_an_order_stands_still_while_nothing_can_be_read() -> No
     driver = observed_driver()
     driver.command("unload_bundle", bundle=str(BUNDLES[0]), to="b:1")
     order = driver.order_id(BUNDLES[0])
-    driver.now_ms += order_allowance_ms(driver.state.observed.facts, "a:1") + 1_000
+    driver.now_ms += order_allowance_ms(driver.state.observed.facts, "a:1", driver.state.modular) + 1_000
     driver.run()
     assert driver.order_id(BUNDLES[0]) == order, "it has expired although nothing was read since it was sent"
     driver.end_order(BUNDLES[0], "moved", owner="b:1")

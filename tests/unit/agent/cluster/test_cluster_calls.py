@@ -19,7 +19,7 @@ from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.observe import exclude_namespaces
 from controller.domain.ids import Bundle
 from controller.domain.observed import Order, OrderKind, OrderOutcome
-from tests.unit.brokers.pulsar.stand_in import CLUSTER, Broker, StandIn, hang, stand_in
+from tests.unit.brokers.pulsar.stand_in import CLUSTER, Broker, StandIn, hang, ingress_404, stand_in
 
 BUNDLE = Bundle("t1/ns1", 0, 0x80000000)
 _T = TypeVar("_T")
@@ -258,6 +258,9 @@ def test_what_cannot_be_read_is_unknown_and_what_is_deleted_is_empty() -> None:
         for broker in cluster.brokers.brokers:
             broker.answers["/bundles"] = lambda b, r: JSONResponse({"reason": "Namespace not found"}, 404)
         assert await calls.answer(ask.ReadRing("t1/ns1")) == ()
+        for broker in cluster.brokers.brokers:
+            broker.answers["/bundles"] = ingress_404
+        assert await calls.answer(ask.ReadRing("t1/ns1")) is None, "a proxy's page says nothing of the namespace"
         for broker in cluster.brokers.brokers:
             broker.answers["/bundles"] = lambda b, r: JSONResponse({}, 500)
         assert await calls.answer(ask.ReadRing("t1/ns1")) is None

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import pytest
 from starlette.responses import Response
 
 from controller.agent.cluster.calls import PulsarCalls
-from controller.agent.cluster.facts import FactReader, describe_broker
+from controller.agent.cluster.facts import FORGOTTEN_AFTER_MS, FactReader, describe_broker
 from controller.agent.cluster.non_persistent import ASK_AGAIN_S, MOST_TOLD, NonPersistentTopics
 from controller.agent.cluster.observer import Observer
 from controller.brokers.pulsar.admin import PulsarAdmin
@@ -18,6 +19,7 @@ from controller.brokers.pulsar.observe import exclude_namespaces
 from controller.brokers.pulsar.outcomes import Answer, Outcome
 from controller.brokers.pulsar.poll import ClusterPoll
 from controller.brokers.pulsar.topics import TopicReader
+from controller.domain.facts import MAX_FACT_BYTES
 from controller.domain.ids import Bundle
 from controller.domain.observed import Observation, Order, OrderKind
 from controller.domain.state import ClusterState
@@ -33,11 +35,13 @@ class Journal:
 
     def __init__(self) -> None:
         self.kept = ClusterState()
+        self.told: list[str] = []
 
     def state(self) -> ClusterState:
         return self.kept
 
     def tell_fact(self, key: str, value: Mapping[str, Any] | None) -> None:
+        self.told.append(key)
         if value is None:
             self.kept.observed.facts.pop(key, None)
         else:
@@ -109,6 +113,26 @@ def test_rules_are_told_changed_and_taken_back() -> None:
     on_world(scenario)
 
 
+def test_the_configuration_of_a_broker_that_is_gone_for_good_is_taken_back() -> None:
+    """Ids may be addresses of pods: each restart would leave one more fact behind."""
+
+    async def scenario(world: World) -> None:
+        world.journal.tell_fact("broker:10.0.0.7:8080", {"manager": "modular"})
+        await world.read()
+        both = {"broker:broker-1:8080", "broker:broker-2:8080"}
+        assert set(world.journal.named("broker:")) == {*both, "broker:10.0.0.7:8080"}, "it may only be restarting"
+        world.now_s += FORGOTTEN_AFTER_MS / 1000
+        world.answer(runtime=status(500))
+        await world.read()
+        assert set(world.journal.named("broker:")) == both, "who is listed and does not answer is not gone"
+        world.reader._tell()
+        world.journal.tell_fact("broker:10.0.0.7:8080", {"manager": "modular"})
+        await world.read()
+        assert "broker:10.0.0.7:8080" in world.journal.named("broker:"), "it begins anew"
+
+    on_world(scenario)
+
+
 def test_a_group_that_the_journal_knows_stays_until_the_namespace_was_asked() -> None:
     async def scenario(world: World) -> None:
         world.journal.tell_fact(f"anti_affinity:{LEDGER}", {"group": "ledger"})
@@ -160,6 +184,32 @@ def test_a_version_is_known_from_the_journal_after_a_restart() -> None:
         told = world.journal.named("broker:")
         assert [told[f"broker:broker-{at}:8080"].get("version") for at in (1, 2)] == ["4.0.8", None]
         assert [world.reader.version_of(f"broker-{at}:8080") for at in (1, 2)] == ["4.0.8", ""]
+
+    on_world(scenario)
+
+
+@pytest.mark.parametrize(
+    ("name", "policy", "named"),
+    [
+        ("gold", POLICY | {"namespaces": ["n" * MAX_FACT_BYTES]}, ["isolation:gold", "524288"]),
+        ("g" * 600, POLICY, ["isolation:gggg", "512"]),
+        ("go\x1bld", POLICY, ["isolation:go", "printable"]),
+    ],
+)
+def test_a_rule_that_the_journal_cannot_take_stops_all_orders(name: str, policy: object, named: list[str]) -> None:
+    """It was told again every second, refused each time, and orders went against it."""
+
+    async def scenario(world: World) -> None:
+        world.answer(namespaceIsolationPolicies=lambda b, r: {name: policy, "p": POLICY})
+        await world.read()
+        assert world.journal.named("isolation:") == {"isolation:p": POLICY}, "the others hold"
+        why = world.journal.named("denied")["denied"]["why"]
+        assert all(word in why for word in named)
+        assert world.journal.told[0] == "denied"
+        assert f"isolation:{name}" not in world.journal.told
+        world.answer(namespaceIsolationPolicies=lambda b, r: {"p": POLICY})
+        await world.read()
+        assert world.journal.named("denied") == {}
 
     on_world(scenario)
 

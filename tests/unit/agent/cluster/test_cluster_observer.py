@@ -53,14 +53,26 @@ def test_a_list_that_was_requested_earlier_counts_for_nothing() -> None:
 
 def test_a_bundle_that_two_go_on_claiming_is_disputed_until_one_does() -> None:
     world = World()
-    for _ in range(2):
-        world.see("b:1", SECOND, FIRST)
+    for poll in (1, 2, 3):
+        assert not world.driver.state.observed.bundles[FIRST].disputed, f"before poll {poll}"
         world.see("a:1", FIRST, FOURTH)
-    world.see("b:1", SECOND, FIRST)
+        assert not world.driver.state.observed.bundles[FIRST].disputed, f"within poll {poll}"
+        world.see("b:1", SECOND, FIRST)
     assert world.driver.state.observed.bundles[FIRST].disputed
     world.see("a:1", FOURTH)
     assert world.see("b:1", SECOND, FIRST) == {"agreed": [FIRST]}
     assert not world.driver.state.observed.bundles[FIRST].disputed
+
+
+def test_a_broker_that_claims_what_another_claimed_last_and_then_falls_silent_is_counted_alone() -> None:
+    world = World()
+    world.see("b:1", SECOND, FIRST)
+    for _ in range(2):
+        world.see("a:1", FIRST, FOURTH)
+        world.see("b:1", answered=False)
+    assert not world.driver.state.observed.bundles[FIRST].disputed
+    world.see("a:1", FIRST, FOURTH)
+    assert world.driver.state.observed.bundles[FIRST].disputed
 
 
 def test_a_doubt_ends_when_all_lists_were_requested_after_it_arose() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from controller.config.sections.pulsar_cluster import PulsarCluster
@@ -205,6 +205,12 @@ def broken_off(broker: Broker, request: Request) -> Response:
 def status(code: int, reason: str = "") -> Answer:
     """Refuse with a status."""
     return lambda broker, request: JSONResponse({"reason": reason}, code)
+
+
+def ingress_404(broker: Broker, request: Request) -> Response:
+    """What nginx answers in place of a broker that it does not know."""
+    page = "<html><head><title>404 Not Found</title></head><body><center><h1>404 Not Found</h1></center></body></html>"
+    return HTMLResponse(page, 404)
 
 
 def say(body: bytes | str | Path) -> Answer:

@@ -14,7 +14,7 @@ from controller.brokers.pulsar.addresses import Directory
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.outcomes import CallFailed, Outcome
 from controller.brokers.pulsar.policies import AntiAffinityGroups, read_policies
-from tests.unit.brokers.pulsar.stand_in import CLUSTER, StandIn, broken_off, say, stand_in, status
+from tests.unit.brokers.pulsar.stand_in import CLUSTER, StandIn, broken_off, ingress_404, say, stand_in, status
 
 NOTHING = Response(status_code=204)  # what Pulsar answers for a namespace without a group
 
@@ -115,11 +115,24 @@ def test_what_cannot_be_read_stays_as_it_was_known() -> None:
         groups = AntiAffinityGroups(admin, clock)
         answer(cluster, antiAffinity=say(b"g"))
         await groups.read_due(["t/a"])
-        for failing in (status(500), broken_off, status(429)):
+        for failing in (status(500), broken_off, status(429), ingress_404):
             answer(cluster, antiAffinity=failing)
             clock.now_s += 2 * policies.AGAIN_S
             await groups.read_due(["t/a"])
             assert groups.to_facts() == {"anti_affinity:t/a": {"group": "g"}}
+
+    on_cluster(scenario)
+
+
+@pytest.mark.parametrize("kind", ["namespaceIsolationPolicies", "failureDomains"])
+def test_only_pulsar_itself_can_say_that_there_are_no_rules(kind: str) -> None:
+    async def scenario(cluster: StandIn, admin: PulsarAdmin) -> None:
+        answer(cluster, **{kind: status(404, "it does not exist")})
+        assert await policies.read_cluster_policies(admin, CLUSTER, False) == {}
+        for strange in (ingress_404, lambda b, r: Response("default backend - 404", 404)):
+            answer(cluster, **{kind: strange})
+            with pytest.raises(CallFailed, match="does a proxy answer"):
+                await policies.read_cluster_policies(admin, CLUSTER, False)
 
     on_cluster(scenario)
 

@@ -13,7 +13,7 @@ from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.outcomes import CallFailed
 from controller.brokers.pulsar.switches import NotWritten, Switch, Switchboard
 from controller.domain.facts import MUST_BE_OFF
-from tests.unit.brokers.pulsar.stand_in import CLUSTER, StandIn, stand_in, status
+from tests.unit.brokers.pulsar.stand_in import CLUSTER, StandIn, ingress_404, stand_in, status
 
 SHEDDING, SPLIT = MUST_BE_OFF.values()
 _T = TypeVar("_T")
@@ -47,6 +47,18 @@ def test_a_broker_that_tells_nothing_has_an_unknown_value() -> None:
     (shedding,) = on_board(scenario)
     assert shedding.values == {"true": ("broker-1:8080", "broker-3:8080"), "not told": ("broker-2:8080",)}
     assert not shedding.follows("true")
+
+
+def test_a_proxys_404_does_not_mean_that_there_are_no_overrides() -> None:
+    """An adoption would note that there were none, and a release then remove those that there are."""
+
+    async def scenario(cluster: StandIn, board: Switchboard) -> None:
+        for broker in cluster.brokers:
+            broker.answers["/configuration/values"] = ingress_404
+        with pytest.raises(CallFailed, match="proxy"):
+            await board.read([SHEDDING])
+
+    on_board(scenario)
 
 
 def test_an_override_is_written_and_removed() -> None:
