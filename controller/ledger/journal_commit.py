@@ -8,7 +8,8 @@ After anything but a plain success, these rules apply in order:
 4. The log cannot be read: OutcomeUnknown; the caller blocks and commits the same entries again later.
 Where the log was cleaned up, the journal's rows tell who has committed.
 A process that was suspended for longer than the log's retention may find its next version's file cleaned up, and hence
-free to write. So after each success the newest checkpoint must not be beyond the version written.
+free to write. So a commit is no plain success while a checkpoint lies beyond it, and below a checkpoint the rows tell,
+not the log. Most such checkpoints are of this controller's own clean-up, which came right behind the commit.
 Entries are never computed again: they are written as given, or not at all.
 """
 
@@ -128,12 +129,10 @@ class Journal:
             log.warning("the journal's table could not be opened anew at version %d: %s", self._version, error)
 
     def _try_append(self, rows: pa.Table, instance: str, batch_id: int, seq: int) -> Exception | None:
-        """Append once; returns what went wrong, None for a plain success. Raises ForeignCommit."""
+        """Append once; returns what went wrong, None for a plain success."""
         try:
             self._append(rows, instance, batch_id, seq)
-            self._check_not_overtaken(instance)
-        except ForeignCommit:
-            raise
+            self._check_not_overtaken()
         except Exception as error:  # whatever it was, only the log tells what happened
             return error
         if self._table.version() != self._version + 1:
@@ -170,10 +169,16 @@ class Journal:
         """The table at its newest version, and every commit between this handle and that version."""
         failpoints.reach("journal.read_log")
         newest = self._root.open(NAME)
+        if self._log.last_checkpoint(just_answered=True) > self._version + 1:  # the next file may be our own
+            return newest, self._commits_by_rows(newest)
         try:
             return newest, [self._log.read(v) for v in range(self._version + 1, newest.version() + 1)]
         except LogGone:
-            return newest, [_commit_of(entry, newest.version()) for entry in self._entries_after(newest)]
+            return newest, self._commits_by_rows(newest)
+
+    def _commits_by_rows(self, newest: DeltaTable) -> list[Commit]:
+        """The commits that the rows tell of. Raises ForeignCommit."""
+        return [_commit_of(entry, newest.version()) for entry in self._entries_after(newest)]
 
     def _entries_after(self, table: DeltaTable) -> list[Entry]:
         """The entries that the handle does not know, from the rows: they tell what a cleaned-up log no longer does.
@@ -188,12 +193,13 @@ class Journal:
                 "instance slept, and must stop"
             ) from error
 
-    def _check_not_overtaken(self, instance: str) -> None:
+    def _check_not_overtaken(self) -> None:
+        """Raise OutcomeUnknown where a checkpoint lies beyond what was just written."""
         checkpoint = self._log.last_checkpoint(just_answered=True)  # to the append
         if checkpoint > self._version + 1:
-            raise ForeignCommit(
-                f"the journal's log is at version {checkpoint} or beyond, but {instance} has just written "
-                f"{self._version + 1}: it slept while another controller went on, and must stop"
+            raise OutcomeUnknown(
+                f"version {self._version + 1} was written, but there is a checkpoint of version {checkpoint}: of a "
+                "clean-up that came right behind, or of another controller that went on while this one slept"
             )
 
     def _retry(self, read: Callable[[], _T]) -> _T:

@@ -215,19 +215,7 @@ class ConnectionHandler:
         latest, unconfirmed = switch_in(header, "latest", False), ranges_in(header, "unconfirmed")
         cursor = topic.cursors.get(subscription)
         if cursor is None:
-            served = topic.served
-            try:
-                state = await self._services.store.subscribe(
-                    topic.name,
-                    subscription,
-                    served.epoch,
-                    self._services.owner,
-                    latest=latest,
-                )
-            except Fenced:
-                self._on_fenced(served)
-                raise
-            cursor = topic.cursors.setdefault(subscription, Cursor(state["mark"], state["ranges"], state["start"]))
+            cursor = await self._subscribe(topic, subscription, latest=latest)
         handles = self._handles.get(connection)
         if handles is None:
             return None
@@ -246,6 +234,20 @@ class ConnectionHandler:
         consumer.permits = permits
         found.pump()
         return None
+
+    async def _subscribe(self, topic: OpenTopic, subscription: str, *, latest: bool) -> Cursor:
+        """The cursor of a subscription that the topic does not know yet. Raises Fenced."""
+        owner = self._services.owner
+        while True:
+            served, epoch = topic.served, topic.served.epoch
+            try:
+                state = await self._services.store.subscribe(topic.name, subscription, epoch, owner, latest=latest)
+            except Fenced:
+                if epoch < topic.served.epoch:
+                    continue  # it was sent again behind an acquire of this broker (see the store's client)
+                self._on_fenced(served)
+                raise
+            return topic.cursors.setdefault(subscription, Cursor(state["mark"], state["ranges"], state["start"]))
 
     def _refusal(
         self, found: Subscription, kind: SubscriptionType, name: str, connection: FrameConnection

@@ -279,8 +279,10 @@ class ReferenceBroker:
         self._clients.redirect_clients(served, next_owner)
         self._table.wake(served.bundle)
 
-    def _on_topic_failed(self, topic: OpenTopic, error: BallastError) -> None:
-        if isinstance(error, Fenced):
+    def _on_topic_failed(self, topic: OpenTopic, error: BallastError, epoch: int) -> None:
+        # What was asked at an epoch before and sent again behind an acquire of this broker is refused, whether it was
+        # carried out the first time or not. Who opens the topic again learns that from its tail.
+        if isinstance(error, Fenced) and epoch >= topic.served.epoch:
             self._on_store_fenced(topic.served)
         else:
             log.warning("topic_reopened", topic=topic.name, error=str(error))

@@ -27,9 +27,9 @@ CACHE_BYTES = 256 * 1024  # of the newest messages, cached so that consumers at 
 
 
 class Failed(Protocol):
-    """Called when the store refused an operation of a topic."""
+    """Called when the store refused an operation of a topic. `epoch`: at which it was asked."""
 
-    def __call__(self, topic: OpenTopic, error: BallastError) -> None: ...
+    def __call__(self, topic: OpenTopic, error: BallastError, epoch: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +105,10 @@ class OpenTopic:
         traffic.messages_in += len(messages)
         self.messages += len(messages)
         traffic.bytes_in += len(body)
-        future = self._services.store.send_append(self.name, self.served.epoch, self._services.owner, body)
+        epoch = self.served.epoch
+        future = self._services.store.send_append(self.name, epoch, self._services.owner, body)
         self._track(future, self.unstored(producer.name))
-        future.add_done_callback(lambda done: self._on_stored(producer, first, messages, len(body), done))
+        future.add_done_callback(lambda done: self._on_stored(producer, first, messages, len(body), done, epoch))
 
     def _on_stored(
         self,
@@ -116,12 +117,9 @@ class OpenTopic:
         messages: list[Message],
         size: int,
         done: asyncio.Future[Answer],
+        epoch: int,
     ) -> None:
-        if self.closed or done.cancelled():
-            return
-        error = done.exception()
-        if isinstance(error, BallastError):
-            self._services.failed(self, error)
+        if self._is_lost(done, epoch):
             return
         header, _ = done.result()
         offsets = header["offsets"]
@@ -134,15 +132,8 @@ class OpenTopic:
             self.bytes += size
             self._remember(fresh)
         if producer.open and self._services.may_serve():
-            producer.connection.send(
-                {
-                    "op": "sent",
-                    "ref": producer.ref,
-                    "first": first,
-                    "offsets": offsets,
-                    "duplicates": header["duplicates"],
-                }
-            )
+            sent = {"op": "sent", "ref": producer.ref, "first": first, "offsets": offsets}
+            producer.connection.send({**sent, "duplicates": header["duplicates"]})
         for subscription in self.subscriptions.values():
             subscription.pump()
 
@@ -161,28 +152,20 @@ class OpenTopic:
             return  # not confirmed, so the client repeats it when it subscribes at the next owner
         accepted, refused = consumer.subscription.accept(consumer, ranges, below)
         self._services.throttle.charge(0.2)
-        subscription = consumer.subscription
+        subscription, epoch = consumer.subscription, self.served.epoch
         if accepted:
             subscription.newest_ack = self._services.store.ack(
-                self.name, subscription.name, self.served.epoch, self._services.owner, accepted
+                self.name, subscription.name, epoch, self._services.owner, accepted
             )
             self._track(subscription.newest_ack, set())
         if subscription.newest_ack is None:
             self._confirm(consumer, number, refused)
             return
-        # Where nothing was accepted, an earlier one covers it, which the store may not have yet.
-        subscription.newest_ack.add_done_callback(lambda done: self._on_acknowledged(consumer, number, refused, done))
-
-    def _on_acknowledged(
-        self, consumer: ConsumerHandle, number: int | None, refused: Ranges, done: asyncio.Future[Answer]
-    ) -> None:
-        if self.closed or done.cancelled():
-            return
-        error = done.exception()
-        if isinstance(error, BallastError):
-            self._services.failed(self, error)
-        else:
-            self._confirm(consumer, number, refused)
+        # Where nothing was accepted, an earlier one covers it, which the store may not have yet. If that is refused,
+        # its own callback, with its own epoch, comes first and closes the topic.
+        subscription.newest_ack.add_done_callback(
+            lambda done: None if self._is_lost(done, epoch) else self._confirm(consumer, number, refused)
+        )
 
     def _confirm(self, consumer: ConsumerHandle, number: int | None, refused: Ranges) -> None:
         if consumer.open and number is not None and self._services.may_serve():
@@ -240,16 +223,13 @@ class OpenTopic:
 
     def fetch(self, offset: int, then: Callable[[list[Numbered]], None]) -> None:
         """Read from the store; calls `then` with the messages from the offset on, unless the topic was closed."""
+        epoch = self.served.epoch
         future = self._services.store.call(
             {"op": "read", "topic": self.name, "offset": offset, "max_bytes": CACHE_BYTES}
         )
 
         def on_fetched(done: asyncio.Future[Answer]) -> None:
-            if self.closed or done.cancelled():
-                return
-            error = done.exception()
-            if isinstance(error, BallastError):
-                self._services.failed(self, error)
+            if self._is_lost(done, epoch):
                 return
             records = unpack_all_stored(done.result()[1])
             then([(r.offset, Message(r.producer, r.sequence, r.key, r.payload)) for r in records])
@@ -289,6 +269,16 @@ class OpenTopic:
     def count_unacknowledged(self) -> int:
         """How many messages are delivered but not acknowledged, over all subscriptions."""
         return sum(len(s.pending) for s in self.subscriptions.values())
+
+    def _is_lost(self, done: asyncio.Future[Answer], epoch: int) -> bool:
+        """Whether there is no answer to go on with: the topic was closed, or the store refused, which is passed on."""
+        if self.closed or done.cancelled():
+            return True
+        error = done.exception()
+        if not isinstance(error, BallastError):
+            return False
+        self._services.failed(self, error, epoch)
+        return True
 
     def _track(self, future: asyncio.Future[Answer], also: set[asyncio.Future[Answer]]) -> None:
         for in_flight in (self._in_flight, also):

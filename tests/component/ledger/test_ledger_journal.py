@@ -122,6 +122,7 @@ class Store:
         self.real = real
         self.plan: list[str | Callable[[], None]] = []
         self.after: Callable[[], object] | None = None  # the next write happens, then this, and nobody hears of it
+        self.behind: Callable[[], object] | None = None  # the next write happens, then this, and all is well
         self.calls = 0
 
     def write(self, *args: Any, **kwargs: Any) -> None:
@@ -132,6 +133,9 @@ class Store:
         if step == "lost":
             raise OSError("connection reset before the request")
         self.real(*args, **kwargs)
+        behind, self.behind = self.behind, None
+        if behind is not None:
+            behind()
         after, self.after = self.after, None
         if after is not None:
             after()
@@ -256,15 +260,84 @@ def test_who_wrote_below_the_newest_checkpoint_has_been_replaced(root: TableRoot
     journal = Journal(root)
     HISTORY.commit(journal, 0, 2)
     sleeps_through_a_clean_up(root, journal, slept_for, kept=0)
-    with pytest.raises(ForeignCommit, match="slept while another controller went on"):
+    with pytest.raises(ForeignCommit, match=r"controller other .* while i held seq"):
         HISTORY.commit(journal, 2, 3)
 
 
-def test_a_checkpoint_of_what_was_just_written_is_ones_own(root: TableRoot) -> None:
+@pytest.mark.parametrize("answer", ["", "unheard"])
+def test_below_a_checkpoint_the_rows_tell_and_not_the_log(root: TableRoot, store: Store, answer: str) -> None:
+    """One's own commit took the place of the other controller's, and only a compaction follows it in the log. (delta-rs
+    writes into no gap that it sees, so the file behind the gap is away while it writes.)"""
+    journal = Journal(root)
+    HISTORY.commit(journal, 0, 2)
+    folder = Path(root.uri("journal")) / "_delta_log"
+    theirs, merged = (folder / f"{journal.version + n:020d}.json" for n in (1, 2))
+    batch = HISTORY.batches[2]
+    Journal(root).commit([by(e, "other") for e in batch], "other", batch[0].batch)
+    compact(root)
+    root.open("journal").create_checkpoint()
+    theirs.unlink()
+    aside = merged.rename(folder.parent / "aside")
+    store.plan, store.behind = [answer], lambda: aside.rename(merged)
+    with pytest.raises(ForeignCommit, match=r"controller other .* while i held seq"):
+        HISTORY.commit(journal, 2, 3)
+
+
+def test_a_checkpoint_of_what_was_just_written_is_ones_own(root: TableRoot, caplog: pytest.LogCaptureFixture) -> None:
     root.open("journal").alter.set_table_properties({"delta.checkpointInterval": "1"})
     journal = Journal(root)
     HISTORY.commit(journal)
     assert root.log("journal").last_checkpoint() == journal.version, "every commit made one"
+    assert stored(root) == HISTORY.entries
+    assert caplog.messages == [], "no commit was in doubt"
+
+
+def change_a_property(root: TableRoot) -> None:
+    root.open("journal").alter.set_table_properties({"delta.logRetentionDuration": "interval 8 days"})
+
+
+def merge_and_vacuum(root: TableRoot) -> None:
+    compact(root)
+    vacuum(root)
+
+
+@pytest.mark.parametrize("clean_up", [compact, change_a_property, merge_and_vacuum])
+def test_a_clean_up_right_behind_a_commit_replaces_nobody(
+    root: TableRoot, store: Store, clean_up: Callable[[TableRoot], None]
+) -> None:
+    """The checkpoint that the clean-up's commit makes lies beyond the version just written, as another controller's
+    would."""
+    root.open("journal").alter.set_table_properties({"delta.checkpointInterval": "1"})
+    journal = Journal(root)
+    HISTORY.commit(journal, 0, 3)
+    store.behind = lambda: clean_up(root)
+    HISTORY.commit(journal, 3, 4)
+    assert root.log("journal").last_checkpoint() > 5
+    HISTORY.commit(journal, 4)
+    assert stored(root) == HISTORY.entries
+    assert store.calls == len(HISTORY.batches), "none was written twice"
+
+
+def test_a_commit_behind_a_clean_up_is_not_written_twice_while_the_rows_cannot_be_read(
+    root: TableRoot, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root.open("journal").alter.set_table_properties({"delta.checkpointInterval": "1"})
+    journal, opened, failing = Journal(root), TableRoot.open, [OSError("503"), OSError("503")]
+    HISTORY.commit(journal, 0, 3)
+
+    def open_or_fail(tables: TableRoot, name: str, version: int | None = None) -> Any:
+        if failing:
+            raise failing.pop()
+        return opened(tables, name, version=version)
+
+    def clean_up() -> None:
+        compact(root)
+        monkeypatch.setattr(TableRoot, "open", open_or_fail)
+
+    store.behind = clean_up
+    HISTORY.commit(journal, 3, 4)
+    assert (failing, store.calls) == ([], 4)
+    HISTORY.commit(journal, 4)
     assert stored(root) == HISTORY.entries
 
 

@@ -15,8 +15,14 @@ import pytest
 from controller.brokers.reference.client.consumer import as_ranges, subtract_ranges
 from controller.brokers.reference.client.log import ClientLog, DeliveryLog
 from controller.brokers.reference.store.engine import StoreEngine
-from controller.brokers.reference.store.framed_log import scan
-from controller.brokers.reference.store.messages import Message, StoredMessage, pack_stored, unpack_stored
+from controller.brokers.reference.store.frames import scan
+from controller.brokers.reference.store.messages import (
+    Message,
+    StoredBodies,
+    StoredMessage,
+    pack_stored,
+    unpack_stored,
+)
 from controller.brokers.reference.wire import Numbered
 from controller.domain.ids import RING_END, Bundle
 from controller.testbed.checker.checker import CheckReport, check_store, percentile
@@ -152,7 +158,8 @@ class Run:
         log.close()
 
     def rewrite(self, change: Callable[[list[StoredMessage]], list[StoredMessage]]) -> None:
-        records = [unpack_stored(body) for _, body in scan(self.segment.read_bytes(), self.segment)]
+        found = scan(self.segment.read_bytes(), self.segment, StoredBodies(0))
+        records = [unpack_stored(body) for _, body in found]
         changed = [r._replace(offset=i) for i, r in enumerate(change(records))]
         self.segment.write_bytes(b"".join(pack_stored(r) for r in changed))
 

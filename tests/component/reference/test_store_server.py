@@ -16,7 +16,7 @@ from controller.brokers.reference.client.link import Link
 from controller.brokers.reference.store import protocol
 from controller.brokers.reference.store.client import StoreClient
 from controller.brokers.reference.store.engine import StoreEngine
-from controller.brokers.reference.store.messages import Message
+from controller.brokers.reference.store.messages import Message, pack_messages
 from controller.brokers.reference.store.producers import OutOfSequence
 from controller.brokers.reference.store.protocol import encode
 from controller.brokers.reference.store.server import StoreServer
@@ -87,6 +87,40 @@ def test_requests_are_carried_out_in_the_order_of_the_calls(tmp_path: Path, fsyn
         assert [r.sequence for r in records] == [45, 46, 47, 48, 49]
         assert after == 50
         assert (await client.stats())[TOPIC]["messages"] == 50
+        await client.stop()
+        await server.stop()
+        engine.close()
+
+    asyncio.run(scenario())
+
+
+def test_of_what_is_sent_again_only_an_earlier_epoch_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All three were carried out, and no answer came through. That the first is refused says nothing of its outcome."""
+
+    async def scenario() -> None:
+        engine = StoreEngine(tmp_path)
+        server = StoreServer(engine)
+        client = StoreClient(await server.start())
+        await client.start()
+        await client.acquire(WHOLE, 5, "a")
+        (connection,) = server._connections
+        monkeypatch.setattr(connection, "write", lambda data: None)
+        requests = [
+            client.send_append(TOPIC, 5, "a", pack_messages(batch(0))),
+            client.send_acquire(WHOLE, 6, "a", tails=False),
+            client.send_append(TOPIC, 6, "a", pack_messages(batch(1))),
+        ]
+        while engine.stats().get(TOPIC, {}).get("messages") != 2:
+            await asyncio.sleep(0.001)
+        connection.abort()
+        fenced, acquired, appended = await asyncio.gather(*requests, return_exceptions=True)
+        assert isinstance(fenced, Fenced)
+        assert not isinstance(acquired, BaseException)
+        assert not isinstance(appended, BaseException)
+        assert (appended[0]["offsets"], appended[0]["duplicates"]) == ([1], [0])
+        assert [r.sequence for r in (await client.read(TOPIC, 0))[0]] == [0, 1]
         await client.stop()
         await server.stop()
         engine.close()

@@ -93,7 +93,7 @@ def with_broker(
         table.put(served or whole())
         throttle = Throttle(Capacity(), loop.time, loop.call_at)
         services = Services(
-            cast(StoreClient, store), throttle, "a.n1", lambda: 0, lambda topic, error: None, lambda: True
+            cast(StoreClient, store), throttle, "a.n1", lambda: 0, lambda topic, error, epoch: None, lambda: True
         )
         handler = ConnectionHandler(table, services, hold_ms=1_000, on_fenced=lambda served: None)
         await handler.start(cast(Any, None), "127.0.0.1", 0)
@@ -106,14 +106,14 @@ def with_broker(
     asyncio.run(run())
 
 
-def subscribe(client: Client, name: str = "c") -> None:
+def subscribe(client: Client, name: str = "c", subscription: str = "s") -> None:
     client.ask(
         {
             "op": "subscribe",
             "ref": 1,
             "topic": TOPIC,
             "name": name,
-            "subscription": "s",
+            "subscription": subscription,
             "type": "exclusive",
             "permits": 0,
         },

@@ -1,9 +1,11 @@
 """The store's client: pipelined requests over one connection, which reconnects by itself.
 
-Every operation of the store is idempotent, so after a reconnect all unanswered requests are sent again in their
-original order, and callers notice only a delay. Requests are carried out in the order of the calls: an `append` after
-an `acquire` is checked against the fence that this `acquire` raised. A request that is not answered within `timeout_s`
-raises StoreError, and its outcome is unknown.
+After a reconnect all unanswered requests are sent again in their original order. What the store has carried out already
+it answers as the first time, and callers notice only a delay. One answer differs: a request from before an `acquire`
+that was carried out as well is now below the fence. It raises Fenced, and its outcome is unknown: who has acquired a
+later epoch since is not to take that for another owner's. Requests are carried out in the order of the calls: an
+`append` after an `acquire` is checked against the fence that this `acquire` raised. A request that is not answered
+within `timeout_s` raises StoreError, and its outcome is unknown.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from controller.brokers.reference.store.cursor import Cursor
 from controller.brokers.reference.store.fences import Fence
-from controller.brokers.reference.store.framed_log import scan
-from controller.brokers.reference.store.messages import StoredMessage, unpack_stored
+from controller.brokers.reference.store.frames import Bodies, scan
+from controller.brokers.reference.store.messages import StoredBodies, StoredMessage, unpack_stored
 from controller.brokers.reference.store.topic import replay_acks
 
 
@@ -27,13 +27,13 @@ class TopicDump:
     def records(self) -> Iterator[StoredMessage]:
         """Every stored message in offset order."""
         for path in sorted(self.folder.glob("*.seg")):
-            for _, body in scan(path.read_bytes(), path):
+            for _, body in scan(path.read_bytes(), path, StoredBodies(int(path.stem))):
                 yield unpack_stored(body)
 
     def cursors(self) -> dict[str, Cursor]:
         """The position of every subscription."""
         path = self.folder / "acks.log"
-        return replay_acks([body for _, body in scan(path.read_bytes(), path)]) if path.exists() else {}
+        return replay_acks([body for _, body in scan(path.read_bytes(), path, Bodies())]) if path.exists() else {}
 
 
 def topics(root: Path) -> list[TopicDump]:
@@ -49,4 +49,4 @@ def fences(root: Path) -> list[Fence]:
     path = root / "fences.log"
     if not path.exists():
         return []
-    return [Fence.from_json(body) for _, body in scan(path.read_bytes(), path)]
+    return [Fence.from_json(body) for _, body in scan(path.read_bytes(), path, Bodies())]

@@ -1,46 +1,23 @@
-"""Frames on disk: `length u32, crc32 u32, body`; appended, scanned, and truncated where a crash tore the last one.
+"""Files of frames (`frames`): appended, recovered, and truncated where a crash tore the last frame.
 
-Invariants: a frame is complete before its write is acknowledged; only the last frame of a file may be torn, and it is
-truncated at start; a damaged frame followed by intact ones is corruption: the store does not start, and never skips it.
-With a `Sync`, a frame, its file and the file's name are on the disk before its write is acknowledged.
+Invariants: what is truncated is kept beside the file; where a file is damaged the store does not start. With a `Sync`,
+a frame, its file and the file's name are on the disk before its write is acknowledged.
 """
 
 from __future__ import annotations
 
 import os
-import struct
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import structlog
+
+from controller.brokers.reference.store.frames import HEAD, Bodies, frame, scan
 from controller.domain.errors import StoreError
 
-HEAD = struct.Struct(">II")
+log = structlog.get_logger()
+TORN_COPIES = 3  # of a file, the newest
 Sync = Callable[[int], None]  # flushes an open file or folder to the disk, as os.fsync does; raises OSError
-
-
-def frame(body: bytes) -> bytes:
-    """The body as a frame."""
-    return HEAD.pack(len(body), zlib.crc32(body)) + body
-
-
-def scan(data: bytes, where: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (position, body) of every complete frame up to a torn last one. Raises StoreError for a damaged frame."""
-    at, size = 0, len(data)
-    while at + HEAD.size <= size:
-        length, crc = HEAD.unpack_from(data, at)
-        end = at + HEAD.size + length
-        if end > size or length == 0:
-            break
-        body = data[at + HEAD.size : end]
-        if zlib.crc32(body) != crc:
-            if end < size:
-                raise StoreError(f"{where} is damaged at byte {at}: restore the file or remove its topic")
-            return
-        yield at, body
-        at = end
-    if at + HEAD.size <= size and HEAD.unpack_from(data, at)[0] == 0 and any(data[at:]):
-        raise StoreError(f"{where} is damaged at byte {at}: an empty frame with data after it")
 
 
 def write_whole(fd: int, data: bytes, size: int, where: Path) -> None:
@@ -54,6 +31,30 @@ def write_whole(fd: int, data: bytes, size: int, where: Path) -> None:
         raise StoreError(f"cannot write {len(data)} bytes to {where}: {error}; free some space and retry") from error
 
 
+def keep_torn(path: Path, data: bytes, at: int) -> None:
+    """Keep what is to be cut from a file whose content is `data`, from `at` on, in a file beside it. Raises StoreError.
+
+    Who has torn a frame has not confirmed it; but if that was another than a crash, somebody may want it back.
+    """
+    torn, kept = data[at:], None
+    if torn.strip(b"\0"):
+        older = sorted(int(found.suffixes[-2][1:]) for found in path.parent.glob(f"{path.name}.*.torn"))
+        kept = path.with_name(f"{path.name}.{older[-1] + 1 if older else 1}.torn")
+        try:
+            with kept.open("wb") as file:
+                file.write(torn)
+                file.flush()
+                os.fsync(file.fileno())
+            for number in older[: len(older) + 1 - TORN_COPIES]:
+                path.with_name(f"{path.name}.{number}.torn").unlink()
+        except OSError as error:
+            kept.unlink(missing_ok=True)
+            raise StoreError(
+                f"cannot keep the torn end of {path}, {len(torn)} bytes, as {kept}: {error}; free some space and retry"
+            ) from error
+    log.warning("torn_end_cut", file=str(path), at=at, bytes=len(torn), kept=str(kept) if kept else "only zeros")
+
+
 def sync_folder(folder: Path, sync: Sync) -> None:
     """Flush the names in a folder: the file of a new name is lost with the power before that, whatever was flushed."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -64,7 +65,7 @@ def sync_folder(folder: Path, sync: Sync) -> None:
 
 
 class FramedLog:
-    """A small append-only file of frames, rewritten as a whole when it is compacted."""
+    """A small append-only file of frames with JSON, rewritten as a whole when it is compacted."""
 
     def __init__(self, path: Path, *, sync: Sync | None = None) -> None:
         """`sync`: flush every frame with it; None: leave that to the operating system."""
@@ -77,11 +78,12 @@ class FramedLog:
         """Read every frame's body, truncate a torn tail, and open the file for appending."""
         data = self._path.read_bytes() if self._path.exists() else b""
         bodies, good = [], 0
-        for at, body in scan(data, self._path):
+        for at, body in scan(data, self._path, Bodies()):
             bodies.append(body)
             good = at + HEAD.size + len(body)
         self._open()
         if good != len(data):
+            keep_torn(self._path, data, good)
             os.ftruncate(self._fd, good)
         self.size_bytes = good
         if self._sync is not None:

@@ -11,12 +11,14 @@ import struct
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from controller.brokers.reference.store.framed_log import HEAD, frame
+from controller.brokers.reference.store.frames import HEAD, Bodies, Positions, frame
 from controller.domain.errors import StoreError
 
 MAX_MESSAGE_BYTES = 60 << 20  # of a payload; with all that is stored beside it, it fits into a frame of the protocol
 _WIRE = struct.Struct(">qHHI")  # sequence, producer, key, payload lengths
 _DISK = struct.Struct(">QQqQQHHHI")  # offset, epoch, sequence, lsn, time_ms, owner, producer, key, payload lengths
+_ON_DISK = ">u8, >u8, >i8, >u8, >u8, >u2, >u2, >u2, >u4"  # the same, for numpy: packed, not aligned
+_LENGTHS = ("f5", "f6", "f7", "f8")
 
 
 class Message(NamedTuple):
@@ -109,6 +111,35 @@ def unpack_stored(body: bytes) -> StoredMessage:
         lsn,
         time_ms,
     )
+
+
+class StoredBodies(Bodies):
+    """The bodies of a segment: messages with dense offsets from `base` on, which say their lengths themselves."""
+
+    def __init__(self, base: int) -> None:
+        self._base = base
+
+    def said_length(self, data: bytes, begin: int, index: int) -> int | None:
+        """As `Bodies` says."""
+        if begin + _DISK.size > len(data):
+            return None
+        offset, _, _, _, _, *lengths = _DISK.unpack_from(data, begin)
+        return _DISK.size + sum(lengths) if offset == self._base + index else None
+
+    def pick(self, data: bytes, begins: Positions, lengths: Positions, index: int) -> Positions:
+        """As `Bodies` says."""
+        import numpy as np
+
+        begins, lengths = (each[lengths >= _DISK.size] for each in (begins, lengths))
+        if not begins.size:
+            return begins
+        this = self._base + index
+        offsets = np.ndarray(len(data) - 7, ">u8", data, 0, (1,))[begins]
+        later = (offsets > this) & (offsets <= this + len(data) // (HEAD.size + _DISK.size))  # most are ruled out here
+        begins, lengths = begins[later], lengths[later]
+        heads = np.ndarray(len(data) - _DISK.size + 1, _ON_DISK, data, 0, (1,))[begins]
+        picked: Positions = begins[lengths == _DISK.size + sum(heads[name].astype(np.int64) for name in _LENGTHS)]
+        return picked
 
 
 def unpack_all_stored(data: bytes) -> list[StoredMessage]:

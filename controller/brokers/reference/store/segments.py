@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from controller.brokers.reference.store.framed_log import HEAD, scan, write_whole
-from controller.brokers.reference.store.messages import StoredMessage, pack_stored, unpack_stored
+from controller.brokers.reference.store.framed_log import keep_torn, write_whole
+from controller.brokers.reference.store.frames import HEAD, scan
+from controller.brokers.reference.store.messages import StoredBodies, StoredMessage, pack_stored, unpack_stored
 from controller.domain.errors import StoreError
 
 INDEX_EVERY_BYTES = 16 * 1024
@@ -87,7 +88,7 @@ class TopicLog:
             if segment.base != self.next_offset:
                 raise StoreError(f"{path} starts at {segment.base}, expected {self.next_offset}: a segment is missing")
             data = path.read_bytes()
-            for position, body in scan(data, path):
+            for position, body in scan(data, path, StoredBodies(segment.base)):
                 record = unpack_stored(body)
                 if record.offset != self.next_offset:
                     raise StoreError(f"{path} has offset {record.offset} where {self.next_offset} belongs")
@@ -98,6 +99,7 @@ class TopicLog:
             if segment.size_bytes != len(data):
                 if path != paths[-1]:
                     raise StoreError(f"{path} is torn at byte {segment.size_bytes} but is not the last segment")
+                keep_torn(path, data, segment.size_bytes)
                 os.truncate(path, segment.size_bytes)
             self._segments.append(segment)
             self.bytes += segment.size_bytes
