@@ -22,10 +22,7 @@ from controller.config.http_access import http_access
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.domain.errors import (
-    AnotherController,
     BallastError,
-    ConfigError,
-    ForeignCommit,
     describe_error,
     without_login,
 )
@@ -33,12 +30,10 @@ from controller.process.logs import configure_logs
 from controller.process.metrics import new_registry
 from controller.service.arguments import (
     CONTROL,
-    EXIT_ANOTHER,
-    EXIT_CONFIG,
     EXIT_FAILED,
-    EXIT_REPLACED,
     LOADS,
     Arguments,
+    exit_code,
     parse_arguments,
 )
 from controller.service.health import HealthServer
@@ -90,15 +85,6 @@ def main(argv: Sequence[str]) -> int:
         if code == EXIT_FAILED and not isinstance(error, BallastError | DeltaError):
             log.error("the job failed", exc_info=error)
         return code
-
-
-def exit_code(error: BaseException) -> int:
-    """The exit code of a process that ended with this error."""
-    if isinstance(error, ConfigError):
-        return EXIT_CONFIG
-    if isinstance(error, AnotherController):
-        return EXIT_ANOTHER
-    return EXIT_REPLACED if isinstance(error, ForeignCommit) else EXIT_FAILED
 
 
 def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int:

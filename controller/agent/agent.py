@@ -22,7 +22,7 @@ from controller.agent.event_publisher import EventPublisher
 from controller.agent.feed_health import FeedHealth
 from controller.agent.handover.driver import HandoverDriver
 from controller.agent.health import list_troubles
-from controller.agent.lifecycle import LOST, OK, STUCK, Ending, Lifecycle
+from controller.agent.lifecycle import AGAIN, LOST, OK, Ending, Lifecycle
 from controller.agent.lookup import LookupService
 from controller.agent.metrics import AgentMetrics
 from controller.agent.options import AgentOptions
@@ -214,8 +214,8 @@ class Agent:
             hears=self.watcher.health.hears,
             deregister=self.publisher.deregister,
             on_registered=self._send_inventory,
-            on_lost=lambda text: self._life.end(LOST, text),
-            on_stuck=lambda text: self._life.end(STUCK, text),
+            on_replaced=self._life.give_way,
+            on_stuck=lambda text: self._life.end(AGAIN, text),
             boot_ms=self._boot_ms,
             metrics=self.metrics,
         )

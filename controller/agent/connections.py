@@ -57,6 +57,9 @@ class Journal(Protocol):
     def offer(self, entries: Iterable[Entry]) -> object:
         """Pass in entries known from elsewhere, so that `catch_up` need not read them."""
 
+    def hear(self, seq: int) -> None:
+        """Note that this seq is said to exist, so that `catch_up` looks for it by every means."""
+
     def catch_up(self) -> Iterable[Entry]:
         """Read the table; returns the entries that were new to the follower."""
 

@@ -12,11 +12,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from controller.agent.connections import AgentConnections, Read, Reader
+from controller.agent.session.registration import Standing, Verdict
 
 log = logging.getLogger(__name__)
 
-# Exit codes: left; the broker would not stop serving, start it again; replaced by another process; an invariant broke.
-OK, STUCK, LOST, BROKEN = 0, 1, 3, 4
+# Exit codes: left; another start mends it; replaced by another process; an invariant broke.
+OK, AGAIN, LOST, BROKEN = 0, 1, 3, 4
 
 
 class Ending(NamedTuple):
@@ -52,6 +53,10 @@ class Lifecycle:
         """End the run, unless it has ended."""
         if self._ended is not None and not self._ended.done():
             self._ended.set_result(Ending(code, text))
+
+    def give_way(self, verdict: Verdict) -> None:
+        """End the run, as another process is this broker; for good only if that one is newer."""
+        self.end(AGAIN if verdict.standing is Standing.OUTRUN else LOST, verdict.text)
 
     def fail(self, error: BaseException) -> None:
         """End the run as broken."""

@@ -20,6 +20,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from controller.agent.connections import Journal, Read, Reader
 from controller.agent.feed import Feed, read_feed
@@ -121,7 +122,7 @@ class Watcher:
                 await self._reload()
                 continue
             self._pass_on_fed()
-            if not await self._read_table(self._catch_up):
+            if not await self._read_table(partial(self._catch_up, self.known_seq)):
                 await asyncio.sleep(min(self._poll_ms, 500) / 1000)
             if self.state.seq < self.known_seq:
                 await asyncio.sleep(GAP_PAUSES_S[min(in_vain, len(GAP_PAUSES_S) - 1)])  # the table was not there yet
@@ -312,7 +313,10 @@ class Watcher:
         if fed and self._loop is not None:
             self._loop.run_in_executor(self._table, self._journal.offer, fed)
 
-    def _catch_up(self) -> list[Entry]:
+    def _catch_up(self, known_seq: int) -> list[Entry]:
+        """In the worker thread. A log whose files were cleaned up looks like one without news: only who says that there
+        are some has the whole table read."""
+        self._journal.hear(known_seq)
         return list(self._journal.catch_up())
 
     def _caught_up(self, entries: list[Entry]) -> None:

@@ -1,7 +1,8 @@
 """`ballast`: the table of commands. A command's module is only imported when that command runs, so help is fast.
 
-Every command is a typer app of its own, in a folder by purpose (`look`, `act`, `run`, `tryout`, `pulsar`). Errors,
-including mistyped options, end in one line on stderr and exit code 2; a traceback means a bug.
+Every command is a typer app of its own, in a folder by purpose (`look`, `act`, `run`, `tryout`, `pulsar`). Errors
+end in one line on stderr: with exit code 2 if another start cannot change it, as a mistyped option, else with 1. A
+traceback means a bug.
 """
 
 from __future__ import annotations
@@ -15,13 +16,23 @@ from typing import NamedTuple, cast
 import typer
 
 import controller
-from controller.domain.errors import BallastError, StoreError
+from controller.domain.errors import (
+    BadRecord,
+    BallastError,
+    ConfigError,
+    IncompatibleTable,
+    InvariantBroken,
+    JavaNotFit,
+)
 from controller.process.quick_start import import_quickly
 
 # the base of what the command line parser raises; typer exports only a subclass
 UsageError = cast("type[Exception]", typer.BadParameter.__mro__[1])
 
 
+# What another start cannot change: after code 2, systemd starts nothing again. A Kafka, store or cluster that did not
+# answer may answer the next time, and a right that is missing may be granted.
+LASTING = (ConfigError, BadRecord, IncompatibleTable, InvariantBroken, JavaNotFit)
 QUICK = "controller.cli.look."  # commands that read and end
 
 
@@ -112,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = app(args=given[1:], prog_name=f"ballast {given[0]}", standalone_mode=False)
     except BallastError as error:
         print(f"ballast {given[0]}: {error}", file=sys.stderr)
-        raise SystemExit(1 if isinstance(error, StoreError) else 2) from error  # 1: another start may succeed
+        raise SystemExit(2 if isinstance(error, LASTING) else 1) from error
     except UsageError as error:
         print(_usage_text(error, given[0]), file=sys.stderr)
         raise SystemExit(2) from None

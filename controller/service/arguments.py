@@ -1,4 +1,4 @@
-"""The job's command line."""
+"""The job's command line, and its exit codes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from controller.config.arguments import OneLineParser, add_settings_arguments
+from controller.domain.errors import AnotherController, ConfigError, ForeignCommit
 from controller.process.paths import resolve_location
 
 LOADS, CONTROL = "loads", "control"
@@ -76,3 +77,12 @@ def parse_arguments(argv: Sequence[str], prog: str = "balance.py") -> Arguments:
         every_round=found.every_round,
         pid_file=found.pid_file,
     )
+
+
+def exit_code(error: BaseException) -> int:
+    """The exit code of a job that ended with this error."""
+    if isinstance(error, ConfigError):
+        return EXIT_CONFIG
+    if isinstance(error, AnotherController):
+        return EXIT_ANOTHER
+    return EXIT_REPLACED if isinstance(error, ForeignCommit) else EXIT_FAILED

@@ -31,20 +31,18 @@ CLAIM_ATTEMPTS = 3
 def listen_for_another(
     bootstrap: str, client: Mapping[str, object], names: TopicNames, journal_id: str, listen_ms: int
 ) -> str | None:
-    """The instance id of a controller of this journal that ticks; None when none was heard for `listen_ms`.
+    """The instance id of a controller of this journal that goes on ticking; None when none was heard for `listen_ms`.
 
-    A controller that names no journal counts, being of an older version; one of another journal does not. In topics of
-    agent groups nobody listens: controllers tick in the plain topic too, and agents may write to the others.
+    In topics of agent groups nobody listens: controllers tick in the plain topic too, and agents may write to the
+    others.
     """
-    heard = threading.Event()
-    holders: list[str] = []
+    heard, ticks = threading.Event(), Ticks(journal_id)
 
     def on_batch(batch: list[KafkaRecord]) -> None:
         for record in batch:
-            holder = ticking_instance(record.value, journal_id)
-            if holder is not None:
-                holders.append(holder)
-                heard.set()
+            ticks.hear(record.value)
+        if ticks.living is not None:
+            heard.set()
 
     reader = TopicReader(bootstrap, [names.heartbeats], on_batch, settings=client, name="listen-for-controller")
     reader.start()
@@ -52,7 +50,26 @@ def listen_for_another(
         heard.wait(listen_ms / 1000)
     finally:
         reader.stop()
-    return holders[0] if holders else None
+    return ticks.living
+
+
+class Ticks:
+    """Which controller of a journal lives, by the records on the heartbeats topic: one of which two different ticks
+    were read. A single one may have been under way when its controller died, and may be read twice.
+
+    A controller that names no journal counts, being of an older version; one of another journal does not.
+    """
+
+    def __init__(self, journal_id: str) -> None:
+        self.living: str | None = None
+        self._journal_id = journal_id
+        self._first: dict[str, bytes] = {}  # tick by instance
+
+    def hear(self, value: bytes) -> None:
+        """A record of that topic."""
+        instance = ticking_instance(value, self._journal_id)
+        if instance is not None and self._first.setdefault(instance, value) != value:
+            self.living = self.living or instance
 
 
 def check_alone(

@@ -86,6 +86,12 @@ class Stage:
     def _say(self, record: object) -> None:
         self.watcher.take([Said(FEED, json.dumps(record).encode())])
 
+    def clean_up_log(self) -> None:
+        """Remove the files of all commits but the newest, as the controller does minutes after a checkpoint."""
+        TableRoot(self._root).open("journal").create_checkpoint()
+        for file in sorted((self._root / "journal" / "_delta_log").glob("*.json"))[:-1]:
+            file.unlink()
+
     async def until(self, holds: Callable[[], object]) -> None:
         end = asyncio.get_running_loop().time() + PATIENCE_S
         while not holds():
@@ -375,3 +381,18 @@ def test_tables_of_another_journal_in_the_place_of_the_old_ones_end_the_agent(tm
         assert stage.watcher.state.journal_id == "ours"
 
     asyncio.run(run())
+
+
+def test_a_successor_is_read_from_the_table_although_the_log_between_was_cleaned_up(play: Play) -> None:
+    """An agent that has lived on the feed knows of no version since its start; the successor's first entry comes from
+    the table alone."""
+
+    async def scenario(stage: Stage) -> None:
+        for _ in range(4):
+            stage.tell(stage.commit(Kind.ALARM, reason="x"))
+        await stage.follows()
+        stage.clean_up_log()
+        stage.tell(stage.commit(Kind.CONTROLLER_STARTED, "two"), instance="two")
+        await asyncio.wait_for(stage.follows(), 3)
+
+    play(scenario)

@@ -50,6 +50,15 @@ def test_what_ends_by_itself_is_noted_and_started_again(children: dict[str, Chil
     assert supervisor.ends == [End("one", -signal.SIGTERM)]
 
 
+def test_what_ends_for_good_stays_down(children: dict[str, Child], start: Callable[[], Child]) -> None:
+    first = start()
+    with Supervisor({"one": start}, children, final={"one": {-signal.SIGTERM}}) as supervisor:
+        first.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: supervisor.ends, SOON_S)
+        time.sleep(1.0)
+        assert children["one"] is first
+
+
 def test_what_is_killed_stays_down_until_it_is_released(children: dict[str, Child], start: Callable[[], Child]) -> None:
     first = start()
     with Supervisor({"one": start}, children) as supervisor:

@@ -76,6 +76,8 @@ class Table:
     def offer(self, entries: Iterable[Entry]) -> object:
         return None
 
+    def hear(self, seq: int) -> None: ...
+
     def catch_up(self) -> Iterable[Entry]:
         return ()
 

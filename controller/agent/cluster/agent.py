@@ -94,7 +94,7 @@ class ClusterAgent:
             heartbeats,
             lambda: self.watcher.state,
             boot_ms,
-            lambda text: self._life.end(LOST, text),
+            self._life.give_way,
         )
         self._calls = PulsarCalls(
             poll.admin,

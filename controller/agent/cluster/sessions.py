@@ -12,7 +12,7 @@ from typing import Any
 
 from controller.agent.session.heartbeat import HeartbeatSender
 from controller.agent.session.lease import Lease
-from controller.agent.session.registration import Standing, first_session, judge, next_session
+from controller.agent.session.registration import REPLACED, Standing, Verdict, first_session, judge, next_session
 from controller.domain.ids import Session
 from controller.domain.state import ClusterState
 
@@ -38,11 +38,11 @@ class ClusterSessions:
         heartbeats: HeartbeatSender,
         state: Callable[[], ClusterState],
         boot_ms: Callable[[], int],
-        on_lost: Callable[[str], None],
+        on_replaced: Callable[[Verdict], None],
     ) -> None:
         self.nonce = nonce
         self._lease_ms, self._heartbeats = lease_ms, heartbeats
-        self._state, self._boot_ms, self._on_lost = state, boot_ms, on_lost
+        self._state, self._boot_ms, self._on_replaced = state, boot_ms, on_replaced
         self._held: dict[str, _Held] = {}
 
     @property
@@ -83,8 +83,8 @@ class ClusterSessions:
         state = self._state()
         for held in self._held.values():
             verdict = judge(state, held.session)
-            if verdict.standing is Standing.LOST:
-                self._on_lost(verdict.text)
+            if verdict.standing in REPLACED:
+                self._on_replaced(verdict)
                 return
             if verdict.standing is Standing.ENDED:
                 held.lease.end()

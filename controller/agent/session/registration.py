@@ -1,7 +1,7 @@
 """The identity of this process: incarnation, nonce, session number. Pure: derived from the journal's state alone.
 
 Invariants: the incarnation is one above the largest in the journal at start; of two processes with the same incarnation
-the first nonce journaled wins; an unregistered session sends heartbeats only.
+the first nonce journaled wins, and the other one starts again; an unregistered session sends heartbeats only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ class Standing(str, Enum):
     WAITING = "waiting"  # not registered yet: send heartbeats only
     REGISTERED = "registered"  # may answer, and serve what is granted from now on
     ENDED = "ended"  # was registered and has ended: start the next session
-    LOST = "lost"  # another process is this broker: drop everything and exit
+    LOST = "lost"  # a newer process is this broker: drop everything and exit for good
+    OUTRUN = "outrun"  # another one was registered with the incarnation of this one: drop everything and start again
+
+
+REPLACED = frozenset({Standing.LOST, Standing.OUTRUN})  # another process is this broker: nothing more may be said
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,12 @@ def judge(state: ClusterState, session: Session) -> Verdict:
     if theirs.incarnation > session.incarnation:
         return Verdict(Standing.LOST, f"{session} has been replaced by the newer process {theirs}")
     if theirs.nonce != session.nonce:
+        # It may be dead: a controller that was blocked reads the heartbeats of all that started meanwhile, the oldest
+        # first. Whether it lives, the next start hears.
         return Verdict(
-            Standing.LOST,
+            Standing.OUTRUN,
             f"{theirs} registered incarnation {session.incarnation} of {session.broker} before this process "
-            f"({session}) did; start again to take the next incarnation, or stop the other process",
+            f"({session}) did; the next start takes the next incarnation, unless it hears that the other one lives",
         )
     if theirs.number < session.number:
         return Verdict(Standing.WAITING)

@@ -18,7 +18,7 @@ from controller.agent.metrics import AgentMetrics
 from controller.agent.session import registration
 from controller.agent.session.heartbeat import HeartbeatSender
 from controller.agent.session.lease import Lease
-from controller.agent.session.registration import Standing
+from controller.agent.session.registration import REPLACED, Standing, Verdict
 from controller.domain.entries import Entry
 from controller.domain.ids import Bundle, Session
 from controller.domain.state import ClusterState
@@ -46,14 +46,14 @@ class Sessions:
         hears: Callable[[int], bool],
         deregister: Callable[[], Awaitable[None]],
         on_registered: Callable[[], object],
-        on_lost: Callable[[str], None],
+        on_replaced: Callable[[Verdict], None],
         on_stuck: Callable[[str], None],
         boot_ms: Callable[[], int],
         metrics: AgentMetrics,
     ) -> None:
         """`hears(since)`: whether the journal is followed and a record has come from Kafka since then (boot clock).
         `deregister` tells the controller that the current session is over. Both are called only when the session ended
-        because the journal could not be followed. `on_registered` is called once a session, `on_lost` when another
+        because the journal could not be followed. `on_registered` is called once a session, `on_replaced` when another
         process is this broker, `on_stuck` when the runtime would not stop serving: only the process's end ends that."""
         self.current = first
         self.registered = False
@@ -65,7 +65,7 @@ class Sessions:
         self._lease_ms = lease_ms
         self._refuses, self._halves = refuses, halves
         self._hears, self._deregister = hears, deregister
-        self._on_registered, self._on_lost, self._on_stuck = on_registered, on_lost, on_stuck
+        self._on_registered, self._on_replaced, self._on_stuck = on_registered, on_replaced, on_stuck
         self._boot_ms = boot_ms
         self._metrics = metrics
         self._ending: asyncio.Task[None] | None = None
@@ -170,8 +170,8 @@ class Sessions:
             self._on_registered()
         elif verdict.standing is Standing.ENDED:
             self.end("journal", verdict.text)
-        elif verdict.standing is Standing.LOST:
+        elif verdict.standing in REPLACED:
             self._stop_acting()
             self.over = True
-            self._on_lost(verdict.text)
+            self._on_replaced(verdict)
         return None

@@ -12,7 +12,7 @@ from controller.agent.cluster import orders as ask
 from controller.agent.cluster.observer import Listing, Observer
 from controller.agent.cluster.orders import Ended, Run, carry_out
 from controller.agent.session.lease import Lease
-from controller.agent.session.registration import Standing, first_session, judge, next_session
+from controller.agent.session.registration import REPLACED, Standing, first_session, judge, next_session
 from controller.domain.apply import fold
 from controller.domain.entries import Entry
 from controller.domain.events import UNLISTED, BrokerEvent, Heartbeat
@@ -153,7 +153,7 @@ class SimClusterAgent:
 
     def _judge(self, broker: str) -> None:
         standing = judge(self.state, self.sessions[broker]).standing
-        if standing is Standing.LOST:
+        if standing in REPLACED:
             self.crash()  # another agent has taken over
         elif standing is Standing.ENDED:
             self.leases[broker].end()

@@ -12,7 +12,7 @@ from controller.agent.handover import actions as do
 from controller.agent.handover.actions import Action, Answer, Cancel, Outcome, Reopen, Work
 from controller.agent.handover.core import HandoverCore
 from controller.agent.session.lease import Lease
-from controller.agent.session.registration import Standing, first_session, judge, next_session
+from controller.agent.session.registration import REPLACED, Standing, first_session, judge, next_session
 from controller.domain.apply import fold
 from controller.domain.entries import Entry
 from controller.domain.errors import Fenced
@@ -144,7 +144,7 @@ class SimAgent:
 
     def _judge(self) -> None:
         standing = judge(self.state, self.session).standing
-        if standing is Standing.LOST:
+        if standing in REPLACED:
             self._drop_all()
             self.alive = False
         elif standing is Standing.ENDED:

@@ -18,6 +18,7 @@ from controller.domain.ownership import State
 from controller.domain.state import ClusterState
 from controller.process.children import Child
 from controller.process.failpoints import VARIABLE
+from controller.testbed import units
 from controller.testbed.chaos.supervisor import Supervisor
 from controller.testbed.chaos.volume import Volume
 from controller.testbed.clock_shim import ClockShim
@@ -51,7 +52,11 @@ class Stage:
         )
         self.cluster = LocalCluster(self.folder, overrides=OVERRIDES, kafka=self.kafka, tell=tell)
         starts = {name: lambda name=name: self._start_agent(name) for name in self.agents}
-        self.supervisor = Supervisor({**starts, JOB: self._start_job, STORE: self._start_store}, self.cluster.children)
+        self.supervisor = Supervisor(
+            {**starts, JOB: self._start_job, STORE: self._start_store},
+            self.cluster.children,
+            final={**dict.fromkeys(self.agents, units.final_codes(units.AGENT)), JOB: units.final_codes(units.JOB)},
+        )
         self._open = ExitStack()
 
     def __enter__(self) -> Stage:

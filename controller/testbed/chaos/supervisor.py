@@ -1,12 +1,12 @@
-"""Starts again what has ended, after a pause, as systemd would; what is held stays down."""
+"""Starts again what has ended, after a pause, as systemd would; what is held, or has ended for good, stays down."""
 
 from __future__ import annotations
 
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
-from types import TracebackType
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType, TracebackType
 from typing import NamedTuple
 
 from controller.process.children import Child
@@ -23,11 +23,18 @@ class End(NamedTuple):
 
 
 class Supervisor:
-    """A context manager. `starts`: by name, what starts a process; `children`: the processes as they run now."""
+    """A context manager. `starts`: by name, what starts a process; `children`: the processes as they run now; `final`:
+    by name, the exit codes after which nothing is started again."""
 
-    def __init__(self, starts: Mapping[str, Callable[[], Child]], children: Mapping[str, Child]) -> None:
-        self._starts, self._children = starts, children
+    def __init__(
+        self,
+        starts: Mapping[str, Callable[[], Child]],
+        children: Mapping[str, Child],
+        final: Mapping[str, Collection[int]] = MappingProxyType({}),
+    ) -> None:
+        self._starts, self._children, self._final = starts, children, final
         self._held: set[str] = set()
+        self._over: set[str] = set()
         self._due_s: dict[str, float] = {}
         self._stopped = threading.Event()
         self._lock = threading.Lock()
@@ -67,13 +74,16 @@ class Supervisor:
                 return
 
     def _look_after(self, name: str) -> None:
-        if name in self._held or self._children[name].alive:
+        if name in self._held or name in self._over or self._children[name].alive:
             self._due_s.pop(name, None)
             return
         if name not in self._due_s:
             code = int(self._children[name].process.returncode)
             if code != -signal.SIGKILL:
                 self.ends.append(End(name, code))
+            if code in self._final.get(name, ()):
+                self._over.add(name)
+                return
             self._due_s[name] = time.monotonic() + RESTARTED_AFTER_S
         elif time.monotonic() >= self._due_s[name]:
             self._starts[name]()

@@ -12,13 +12,12 @@ from itertools import count
 
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry
-from controller.domain.errors import ForeignCommit
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 from controller.service.feed import Feed
 from controller.service.loop import Claim, Clocks, ControlLoop
 from controller.service.records import Offsets, Row
-from controller.service.start import become_controller, check_alone, first_entries, ticking_instance
+from controller.service.start import Ticks, become_controller, check_alone, first_entries
 from controller.testbed.simulated.kafka import Fetched, Link, SimKafka, SimProducer
 from controller.testbed.simulated.metrics import metrics_of_controllers
 from controller.testbed.simulated.tables import SimControlTables, SimStore
@@ -64,7 +63,7 @@ class SimController:
         self.loop: ControlLoop | None = None
         self.alive = True
         self.wall_step_ms = 0.0
-        self.on_lost: Callable[[], None] = lambda: None  # the journal, to another controller
+        self.on_end: Callable[[Exception], None] = lambda error: None  # by itself: nothing ends it but an error
         self._world, self._kafka, self._store, self._rate = world, kafka, store, clock_rate
         self._producer = SimProducer(kafka, self.link, lambda: self.alive and not self.paused)
         self._metrics = metrics_of_controllers(world.seed)
@@ -106,8 +105,9 @@ class SimController:
                 self.take_over,
             )
             self._control(actor, tables, state, entries)
-        except ForeignCommit:
-            self.on_lost()
+        except Exception as error:
+            self.alive = False
+            self.on_end(error)
             raise
         finally:
             self.alive = False
@@ -119,19 +119,20 @@ class SimController:
 
     def _listen(self, for_ms: int) -> str | None:
         """As `listen_for_another`."""
-        heard: list[str] = []
+        ticks = Ticks(JOURNAL_ID)
 
         def take(records: Sequence[Fetched]) -> None:
-            heard.extend(filter(None, (ticking_instance(record.value, JOURNAL_ID) for record in records)))
+            for record in records:
+                ticks.hear(record.value)
 
         reader = self._kafka.reader(self.link, [self._names.heartbeats], take)
         reader.runs = lambda: self.alive and not self.paused
         reader.start()
         try:
-            self.actor.wait(lambda: bool(heard), for_ms)
+            self.actor.wait(lambda: ticks.living is not None, for_ms)
         finally:
             reader.stop()
-        return heard[0] if heard else None
+        return ticks.living
 
     def _control(self, actor: Actor, tables: SimControlTables, state: ClusterState, entries: list[Entry]) -> None:
         feed = SimFeed(

@@ -27,6 +27,7 @@ from controller.domain.ownership import State
 from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 from controller.domain.settings.policy import ControlSettings, SplitSettings
 from controller.domain.state import ClusterState
+from controller.service.arguments import exit_code
 from controller.sim.ownership.invariants import check_fold, check_settled
 from controller.testbed.simulated.broker import SimBroker
 from controller.testbed.simulated.checks.refusals import check_commit_refusals
@@ -40,6 +41,7 @@ from controller.testbed.simulated.network import HOST, SimNetwork
 from controller.testbed.simulated.tables import SimStore
 from controller.testbed.simulated.witness import Witness
 from controller.testbed.simulated.world import World, delay_ms
+from controller.testbed.units import AGENT, JOB, Units, final_codes
 
 NAMESPACE, BUNDLES = "t/n", 4
 BROKERS = ("a:1", "b:1", "c:1", "d:1")
@@ -88,6 +90,7 @@ class Deployment:
         self.witness = Witness(self.world, self.kafka, self.brokers, self.names, self.settings)
         self.trace: list[str] | None = None  # a list: note there what happens
         self.supervised = True
+        self.units = Units()
         self.calm = False  # after the last fault
         self.down_until_ms: dict[str, float] = {}  # broker -> when its machine is up again
         self._ended_clients: list[ClientProcess] = []
@@ -117,7 +120,11 @@ class Deployment:
         self._run_until(lambda: len(self.bundles()) == sum(len(one.serving()) for one in self.living()))
 
     def start_controller(self, take_over: bool = False) -> SimController:
-        """Start a controller; there may be another one."""
+        """Start a controller by another unit; there may be another one."""
+        self.units.add(JOB)
+        return self._run_controller(take_over)
+
+    def _run_controller(self, take_over: bool = False) -> SimController:
         self._serial += 1
         name = f"controller-{self._serial}"
         rate = self._draw_rate()
@@ -125,12 +132,22 @@ class Deployment:
             self.world, self.kafka, self.store, name, self.settings, self.names,
             take_over=take_over, clock_rate=rate,
         )  # fmt: skip
-        found.on_lost = lambda: self._judge_loss(name)
+        found.on_end = lambda error: self._judge_controllers_end(name, error)
         self.controllers.append(found)
         return found
 
     def start_broker(self, broker: str, take_over: bool = False) -> SimBroker:
-        """Start a process of the broker; there may be another one."""
+        """Start a process of the broker by another unit; there may be another one."""
+        self.units.add(broker)
+        return self._run_broker(broker, take_over)
+
+    def restart_broker(self, broker: str) -> None:
+        """As the unit of its process does, if none lives; and if the last one has not ended for good."""
+        if not self.living(broker) and self.units.has(broker):
+            self.units.restart(broker)
+            self._run_broker(broker)
+
+    def _run_broker(self, broker: str, take_over: bool = False) -> SimBroker:
         self._serial += 1
         options = replace(OPTIONS, take_over=take_over)
         rate = self._draw_rate()
@@ -180,7 +197,7 @@ class Deployment:
         self.world.after(delay_ms(self.world.random, low, high), self._watch_over)
 
     def _watch_over(self) -> None:
-        """The supervisor's round: what has ended is started again, after a while."""
+        """The supervisor's round: what has ended is started again, after a while, unless by a code that forbids it."""
         if self.supervised:
             self._watch_later()
             for failure in [one.actor.failure for one in self.controllers if one.actor.failure is not None]:
@@ -188,12 +205,18 @@ class Deployment:
                     raise failure
             if self.clients is not None and not self.clients.alive:
                 self.start_clients()
-            if self.controller() is None:
-                self.start_controller()
+            if self.controller() is None and self.units.has(JOB):
+                self.units.restart(JOB)
+                self._run_controller()
             for broker in BROKERS:
-                down_until_ms = max(self.kafka.down_until_ms, self.down_until_ms.get(broker, 0.0))
-                if not self.living(broker) and self.world.now_ms >= down_until_ms:
-                    self.start_broker(broker)
+                if self.world.now_ms >= max(self.kafka.down_until_ms, self.down_until_ms.get(broker, 0.0)):
+                    self.restart_broker(broker)
+
+    def _judge_controllers_end(self, name: str, error: Exception) -> None:
+        if isinstance(error, ForeignCommit):
+            self._judge_loss(name)
+        if exit_code(error) in final_codes(JOB) and self.units.give_up(JOB):
+            self.witness.note(f"the last controller, {name}, has ended for good: {error}")
 
     def _judge_loss(self, name: str) -> None:
         """A controller gives way because another one has committed after it."""
@@ -209,6 +232,8 @@ class Deployment:
         beats = [parse_heartbeat(row.value or b"") for row in rows if row.timestamp_ms >= int(one.began_ms)]
         of_broker = [beat for beat in beats if isinstance(beat, Heartbeat) and beat.session.broker == one.broker]
         self.witness.agents.end(one, ending, bool(self.living(one.broker)), of_broker)
+        if ending.code in final_codes(AGENT) and self.units.give_up(one.broker):
+            self.witness.note(f"the last process of {one.broker} has ended for good with {ending.code}: {ending.text}")
 
     # ------------------------------------------------------------ operators and clients
 
@@ -281,6 +306,7 @@ class Deployment:
         while self.world.now_ms - settled_ms < QUIET_MS:
             if self.world.now_ms - began_ms > PATIENCE_MS:
                 self._check_settled()
+                self._check_processes()
                 raise InvariantBroken(f"I6: owners still change {PATIENCE_MS} ms after the last fault")
             self.run(STEP_MS)
             if self.world.now_ms - asked_ms >= ASK_AGAIN_MS:

@@ -229,8 +229,8 @@ class Nemesis:
                 one.kill()
 
     def _start_if_gone(self, broker: str) -> None:
-        if self._at.world.now_ms >= self._at.down_until_ms.get(broker, 0.0) and not self._at.living(broker):
-            self._at.start_broker(broker)
+        if self._at.world.now_ms >= self._at.down_until_ms.get(broker, 0.0):
+            self._at.restart_broker(broker)
 
     # ------------------------------------------------------------ Kafka, as one machine sees it and as a whole
 

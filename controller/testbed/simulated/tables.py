@@ -1,9 +1,9 @@
 """The journal's table in memory, as the control loop commits to it and as agents follow it.
 
 What decides is the real code: `Journal` (compare-and-set, what a commit without an answer means, who slept through a
-clean-up of the log), `ControlTables` (blocks while the outcome is unknown), `Follower` (from a snapshot, entry by
-entry, over expired ones) and `Snapshots`. Only the store below them is simulated: it may be away, slow, lose answers,
-clean up its log, and forget old entries.
+clean-up of the log), `ControlTables` (blocks while the outcome is unknown), `Follower` (from a snapshot, commit by
+commit, over those that are gone) and `Snapshots`. Only the store below them is simulated: it may be away, slow, lose
+answers, clean up its log, and forget old entries.
 """
 
 from __future__ import annotations
@@ -114,6 +114,7 @@ class SimFollower(Follower):
 
     def __init__(self, store: SimStore, reaches: Callable[[], bool]) -> None:
         self._store, self._reaches = store, reaches
+        self._log = SimpleNamespace(exists=self._exists)  # type: ignore[assignment]
         self._version = None
         self._read_whole_at = self._polls_without_news = 0
         self._ahead: dict[int, Entry] = {}
@@ -134,9 +135,20 @@ class SimFollower(Follower):
         self._apply_buffered()
         return self.state
 
-    def _tail(self) -> list[Entry]:
+    def _exists(self, version: int) -> bool:
+        """Whether the log has the commit's file: it may have been cleaned up, which looks like one that is not there
+        yet."""
         self._check()
-        return self._read_whole()
+        return self._store.checkpoint <= version < len(self._store.versions)
+
+    def _entries_of(self, version: int) -> list[Entry]:
+        self._check()
+        if version < self._store.checkpoint:
+            raise LogGone(f"version {version} was cleaned up")
+        entries = [entry for entry in self._store.versions[version].entries if entry.seq > self.seq]
+        if entries and entries[0].seq < self._store.first_seq:
+            raise LogGone(f"the entries of version {version} have expired")
+        return entries
 
     def _read_whole(self) -> list[Entry]:
         self._check()
@@ -146,7 +158,9 @@ class SimFollower(Follower):
             self.bootstrap()
             return []
         self._version = self._read_whole_at = len(self._store.versions) - 1
-        return self._apply(entries)
+        applied = self._apply(entries)
+        self.known_seq = max((self.seq, *self._ahead))
+        return applied
 
 
 class SimJournal(Journal):

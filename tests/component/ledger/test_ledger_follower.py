@@ -16,6 +16,7 @@ from controller.domain.errors import ForeignCommit, InvariantBroken
 from controller.domain.state import ClusterState
 from controller.ledger.append import append_rows
 from controller.ledger.damage import JournalGap
+from controller.ledger.delta_log import DeltaLog
 from controller.ledger.follower import Follower
 from controller.ledger.journal_commit import Journal
 from controller.ledger.projections import Projections, broker_rows, ownership_rows
@@ -177,12 +178,12 @@ def test_compaction_and_vacuum_behind_a_follower(root: TableRoot) -> None:
     journal, follower = Journal(root), Follower(root)
     HISTORY.commit(journal, 0, 5)
     follower.bootstrap()
-    HISTORY.commit(journal, 5, 15)
+    HISTORY.commit(journal, 5, 8)
     compact(root)
     vacuum(root)  # the files that the follower's next commits name are gone
-    HISTORY.commit(journal, 15)
+    HISTORY.commit(journal, 8, 10)
     follower.catch_up()
-    assert follower.state == HISTORY.state
+    assert follower.state == state_at(journal.last_seq)
     compact(root)
     assert follower.catch_up() == []
 
@@ -215,6 +216,40 @@ def test_a_follower_that_heard_nothing_looks_at_the_whole_table_now_and_then(
     for _ in range(3):
         follower.catch_up()
     assert follower.state == HISTORY.state
+
+
+def test_one_entry_behind_many_that_the_feed_told_costs_as_much_as_behind_few(
+    root: TableRoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that lives on the feed has read no version since its start; each takes an object store 150 ms."""
+    asked: list[str] = []
+    for name in ("_kind_of", "read_file"):
+        real = getattr(DeltaLog, name)
+        monkeypatch.setattr(DeltaLog, name, lambda log, *args, _real=real: asked.append(log.uri) or _real(log, *args))
+    journal, follower = Journal(root), Follower(root)
+    follower.bootstrap()
+    costs = []
+    for told in (2, 8, 30):
+        seqs = range(follower.seq + 1, follower.seq + told + 2)
+        entries = [Entry(seq, Kind.ALARM, "i", seq, 0, reason="x") for seq in seqs]
+        for entry in entries:
+            journal.commit([entry], "i", entry.batch)
+        follower.offer(entries[:-1])
+        asked.clear()
+        assert follower.catch_up() == entries[-1:]
+        costs.append(len(asked))
+    assert costs[2] <= costs[1] <= 10, costs
+    assert follower.catch_up() == []
+
+
+def test_a_seq_that_the_whole_table_does_not_have_is_forgotten(root: TableRoot) -> None:
+    """Somebody made it up: it must not have the table read as a whole at every poll from now on."""
+    HISTORY.commit(Journal(root))
+    follower = Follower(root)
+    follower.bootstrap()
+    follower.hear(2**40)
+    assert follower.catch_up() == []
+    assert (follower.known_seq, follower.behind) == (LAST, 0)
 
 
 def test_a_follower_may_start_before_the_tables(tmp_path: Path) -> None:

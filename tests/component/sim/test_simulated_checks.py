@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controller.agent.lifecycle import LOST, Lifecycle
 from controller.agent.watcher import Watcher
 from controller.brokers.reference.store.fences import Fences
 from controller.control import step
@@ -20,10 +21,10 @@ from controller.testbed.simulated.checks.answers import Answers
 from controller.testbed.simulated.checks.breaker import Breaker
 from controller.testbed.simulated.checks.fences import ConfirmedFences
 from controller.testbed.simulated.checks.refusals import check_commit_refusals, check_refusals
-from controller.testbed.simulated.deployment import Deployment
+from controller.testbed.simulated.deployment import RESTART_MS, Deployment
 from controller.testbed.simulated.faults.false_records import FalseRecords
 from controller.testbed.simulated.runs import run_seed
-from controller.testbed.simulated.tables import SimStore, Version
+from controller.testbed.simulated.tables import SimFollower, SimStore, Version
 from controller.testbed.simulated.world import World
 
 BUNDLE = Bundle.parse("t/n/0x00000000_0xffffffff")
@@ -212,6 +213,51 @@ def test_answers_of_others_that_count_are_found(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setitem(step._ANSWERS, "serving", take)
     assert any("never said it" in run_seed(seed).failure for seed in range(1, 9))
+
+
+def test_a_follower_that_is_told_of_no_news_beyond_a_log_that_was_cleaned_up_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Watcher, "_catch_up", lambda watcher, known_seq: list(watcher._journal.catch_up()))
+    assert any("I6" in run_seed(seed).failure for seed in (15, 19))
+
+
+def test_the_simulated_log_is_followed_as_the_real_one_is() -> None:
+    store = SimStore(World(1))
+    for entry in GRANTED[:-2]:
+        store.append(Version("c1", 0, (entry,)))
+    follower = SimFollower(store, lambda: True)
+    follower.bootstrap()
+    store.checkpoint = len(store.versions)
+    follower.offer(GRANTED[-2:-1])
+    for entry in GRANTED[-2:]:
+        store.append(Version("c1", 0, (entry,)))
+    store.checkpoint = len(store.versions) - 1
+    assert follower.catch_up() == [], "a version that was cleaned up looks like one that is not there yet"
+    follower.hear(GRANTED[-1].seq)
+    assert follower.catch_up() == GRANTED[-1:]
+
+
+def test_a_process_that_gives_way_for_good_to_one_that_may_be_dead_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lifecycle, "give_way", lambda life, verdict: life.end(LOST, verdict.text))
+    assert any("b:1" in run_seed(seed).failure for seed in (6001,))
+
+
+def test_a_broker_whose_last_process_has_ended_for_good_is_not_started_again() -> None:
+    deployment = Deployment(1)
+    try:
+        deployment.begin()
+        (one,) = deployment.living("a:1")
+        deployment.units.give_up("a:1")
+        one.kill()
+        deployment.run(RESTART_MS[1] + 1_000)
+        assert deployment.living("a:1") == []
+        deployment.start_broker("a:1")
+        deployment.living("a:1")[0].kill()
+        deployment.run(RESTART_MS[1] + 1_000)
+        assert len(deployment.living("a:1")) == 1, "whose unit goes on"
+    finally:
+        deployment.close()
 
 
 def test_every_kind_of_false_record_can_be_sent() -> None:

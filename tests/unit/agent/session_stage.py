@@ -15,6 +15,7 @@ from controller.agent.handover.driver import HandoverDriver
 from controller.agent.metrics import AgentMetrics
 from controller.agent.session.departure import Departure
 from controller.agent.session.heartbeat import HeartbeatSender
+from controller.agent.session.registration import Verdict
 from controller.agent.session.session import Sessions
 from controller.agent.signal import Signal
 from controller.brokers.memory.fences import MemoryFences
@@ -75,7 +76,7 @@ class SessionStage:
         self.outbox = Outbox(self.log)
         self.journal = Journal()
         self.changes = Signal()
-        self.lost: list[str] = []
+        self.lost: list[Verdict] = []
         self.stuck: list[str] = []
         self.hears = True  # whether the journal can be followed
         metrics = AgentMetrics()
@@ -107,7 +108,7 @@ class SessionStage:
             hears=lambda since_ms: self.hears,
             deregister=self.publisher.deregister,
             on_registered=lambda: None,
-            on_lost=self.lost.append,
+            on_replaced=self.lost.append,
             on_stuck=self.stuck.append,
             boot_ms=self.boot_ms,
             metrics=metrics,

@@ -46,6 +46,8 @@ class Tables:
     def offer(self, entries: Iterable[Entry]) -> object:
         return None
 
+    def hear(self, seq: int) -> None: ...
+
     def catch_up(self) -> Sequence[Entry]:
         new = self.journal.entries[self._read :]
         self._read += len(new)

@@ -20,8 +20,11 @@ from controller.agent.session.rivals import Rivals, describe_rival
 from controller.brokers.host_load import GBIT_BYTES
 from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.memory.runtime import MemoryRuntime
+from controller.brokers.pulsar.auth import CredentialsMissing
+from controller.brokers.pulsar.outcomes import CallFailed, Outcome
 from controller.bus.cluster import KafkaUnavailable, check_answers
 from controller.bus.consumer import KafkaRecord
+from controller.bus.failures import NoRight, TopicUnreadable
 from controller.cli.main import main
 from controller.cli.run import agent as cmd_agent
 from controller.cli.run import agent_wiring
@@ -34,9 +37,10 @@ from controller.cli.run.agent import (
 )
 from controller.config.load import load_settings
 from controller.config.settings import Settings
-from controller.domain.errors import StoreError
+from controller.domain.errors import BadRecord, BallastError, ConfigError, StoreError
 from controller.domain.ids import Session
 from controller.domain.state import METADATA
+from controller.testbed.units import AGENT, PULSAR_AGENT, final_codes
 
 
 def settings(*sets: str) -> Settings:
@@ -241,16 +245,34 @@ def test_why_it_was_refused_is_said_once(
     assert err.endswith("ballast agent: another process is broker b\n")
 
 
-def test_a_store_that_does_not_answer_at_the_start_lets_the_unit_start_it_again(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("error", "started_again"),
+    [
+        (StoreError("no segment store answers"), True),
+        (KafkaUnavailable("no Kafka answers"), True),
+        (TopicUnreadable("topic journal-feed cannot be read"), True),
+        (NoRight("lacks the right Read"), True),  # it may be granted
+        (CallFailed(Outcome.UNREACHABLE, "brokers of the cluster"), True),
+        (CredentialsMissing("the OAuth2 endpoint does not answer"), True),
+        (ConfigError("tables.root is empty"), False),
+        (BadRecord("bad_broker", "no broker id"), False),
+    ],
+)
+@pytest.mark.parametrize("unit", [AGENT, PULSAR_AGENT])
+def test_only_what_another_start_cannot_change_keeps_the_unit_from_it(
+    error: BallastError,
+    started_again: bool,
+    unit: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """systemd starts nothing again that ends with 2, as for a bad configuration."""
-
-    async def fail(*_: object) -> Ending:
-        raise StoreError("no segment store answers")
+    async def fail(*_: object, **options: object) -> Ending:
+        raise error
 
     monkeypatch.setattr(cmd_agent, "_run", fail)
+    monkeypatch.setattr(cmd_agent, "run_cluster_agent", fail)
+    which = ["--broker-id", "b1:8080"] if unit == AGENT else ["--runtime", "pulsar"]
     with pytest.raises(SystemExit) as ended:
-        main(["agent", "--broker-id", "b1:8080", "--profile", "local", "--set", "http.agent_port=0"])
-    assert ended.value.code == 1
-    assert capsys.readouterr().err.endswith("ballast agent: no segment store answers\n")
+        main(["agent", *which, "--profile", "local", "--set", "http.agent_port=0"])
+    assert (ended.value.code not in final_codes(unit)) is started_again
+    assert capsys.readouterr().err.endswith(f"ballast agent: {error}\n")

@@ -6,7 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from controller.agent.lifecycle import BROKEN, LOST, OK, Ending, Lifecycle
+import pytest
+
+from controller.agent.lifecycle import AGAIN, BROKEN, LOST, OK, Ending, Lifecycle
+from controller.agent.session.registration import Standing, Verdict
+from controller.testbed.units import AGENT, final_codes
 
 _T = TypeVar("_T")
 
@@ -38,6 +42,19 @@ def test_the_first_end_counts() -> None:
         return before, await life.ending()
 
     assert lived(scenario) == (False, Ending(LOST, "replaced"))
+
+
+@pytest.mark.parametrize(("standing", "code"), [(Standing.LOST, LOST), (Standing.OUTRUN, AGAIN)])
+def test_only_who_gives_way_to_a_newer_process_ends_for_good(standing: Standing, code: int) -> None:
+    """One with the same incarnation may be dead, and this process the only one that lives."""
+
+    async def scenario(life: Lifecycle, _: Connections) -> Ending:
+        life.give_way(Verdict(standing, "replaced"))
+        return await life.ending()
+
+    ending = lived(scenario)
+    assert ending == Ending(code, "replaced")
+    assert (ending.code in final_codes(AGENT)) is (standing is Standing.LOST)
 
 
 def test_a_task_that_fails_ends_the_run_as_broken() -> None:

@@ -210,7 +210,7 @@ def test_a_process_that_was_replaced_says_nothing_more(newer: Session) -> None:
     async def scenario(stage: SessionStage) -> None:
         await stage.own()
         await stage.read(stage.journal.register(newer))
-        assert ["replaced by the newer process" in text for text in stage.lost] == [True]
+        assert ["replaced by the newer process" in verdict.text for verdict in stage.lost] == [True]
         stage.sessions.send_heartbeat()
         stage.driver.tick()
         assert not stage.sessions.may_act()

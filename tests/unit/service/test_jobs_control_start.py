@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from controller.bus.reach import Reach
+from controller.bus.topics import TopicNames
 from controller.domain.apply import fold
 from controller.domain.entries import Kind
 from controller.domain.errors import AnotherController, ConfigError
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import LIVE, SHADOW, ClusterState
+from controller.service import start
 from controller.service.kafka_identity import check_identity, settle_kafka
 from controller.service.reach import starting_offsets
-from controller.service.start import check_alone, first_entries, last_entries, ticking_instance
+from controller.service.start import check_alone, first_entries, last_entries, listen_for_another, ticking_instance
 
 KAFKA = {"cluster_id": "k1", "topic_ids": {"commands": "a"}}
 SETTINGS = ControlSettings(lease_ms=6_000)
@@ -71,6 +76,36 @@ def test_only_a_tick_of_this_journal_or_of_an_older_version_is_one_to_give_way_t
     beat = {"v": 1, "broker": "b:1", "incarnation": 1, "nonce": "n", "session": 1, "applied_seq": 0}
     assert ticking_instance(json.dumps(beat).encode(), JOURNAL) is None
     assert ticking_instance(b"{", JOURNAL) is None
+
+
+def tick(instance: str, sent_ms: int) -> bytes:
+    return json.dumps({"v": 1, "kind": "tick", "instance": instance, "seq": 5, "sent_ms": sent_ms}).encode()
+
+
+@pytest.mark.parametrize(
+    ("read", "living"),
+    [
+        ([tick("dead", 1)], None),  # its last request, which Kafka took after it had been killed
+        ([tick("dead", 1), tick("dead", 1)], None),  # the same one, sent or read again
+        ([tick("dead", 1), tick("dying", 2)], None),
+        ([tick("dead", 1), tick("one", 2), tick("one", 3)], "one"),
+    ],
+)
+def test_a_controller_lives_once_two_different_ticks_of_it_are_heard(
+    read: list[bytes], living: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Reader:
+        def __init__(self, bootstrap: str, topics: list[str], take: Callable[[list[Any]], None], **_: object) -> None:
+            self._take = take
+
+        def start(self) -> None:
+            for value in read:
+                self._take([SimpleNamespace(value=value)])
+
+        def stop(self) -> None: ...
+
+    monkeypatch.setattr(start, "TopicReader", Reader)
+    assert listen_for_another("k:1", {}, TopicNames(), JOURNAL, 1) == living
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ class Agents:
         sessions = one.agent.sessions
         if ending.code != LOST or others:
             return
-        if sessions is not None and _in_its_place(one.agent.watcher.state, sessions.current) is not None:
+        newer = None if sessions is None else _in_its_place(one.agent.watcher.state, sessions.current)
+        if sessions is not None and newer is not None and newer.incarnation > sessions.current.incarnation:
             return
         of_others = Counter(beat.session.process for beat in beats if beat.session.nonce != one.nonce)
         if max(of_others.values(), default=0) < HEARD_TWICE:

@@ -9,6 +9,7 @@ import pytest
 from controller.agent.cluster.agent import check_cluster
 from controller.agent.cluster.sessions import ClusterSessions
 from controller.agent.session.lease import Lease
+from controller.agent.session.registration import Verdict
 from controller.domain.entries import Kind
 from controller.domain.errors import ConfigError
 from controller.domain.ids import Session
@@ -36,7 +37,7 @@ class Heartbeats:
 
 class Stage:
     def __init__(self) -> None:
-        self.journal, self.beats, self.lost = Journal(), Heartbeats(), list[str]()
+        self.journal, self.beats, self.lost = Journal(), Heartbeats(), list[Verdict]()
         self.sessions = ClusterSessions(
             "n", LEASE_MS, cast(Any, self.beats), lambda: self.journal.state, lambda: self.beats.now_ms,
             self.lost.append,
