@@ -266,7 +266,7 @@ def test_a_local_kafka_whose_port_is_taken_leaves_its_folder_alone(
         port = taken.getsockname()[1]
         with pytest.raises(SystemExit) as ended:
             main(["kafka", "up", "--dir", str(tmp_path / "k"), "--port", str(port)])
-    assert ended.value.code == 2
+    assert ended.value.code == 1, "the port may be free the next time"
     assert capsys.readouterr().err == (
         f"ballast kafka: --port {port}: 127.0.0.1:{port} cannot be listened on (Address already in use); "
         "give another --port\n"
