@@ -20,7 +20,7 @@ from controller.policy.view.costs import Floats
 PATIENCE = 4
 CLEARLY = 1.35  # times the usual load
 REMEMBERED = 180  # rounds
-LONGEST = 60  # rounds: what stood for longer is no burst when it ends
+LONGEST = 15  # rounds: what stood for longer was worth a move, and is no burst when it ends
 MOST = 0.5  # of all load: bursts of bundles are no reason to doubt a rise of more than that
 NOISE_ROUNDS = 2  # a shorter burst is not remembered
 

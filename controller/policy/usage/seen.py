@@ -47,6 +47,7 @@ class Seen:
             full = sums_by(bundle, fields * of_row[:, None], size) / weight[:, None]
         known = (frame.usage[:, CPU] != UNKNOWN) & (frame.limit[:, CPU] != UNKNOWN) & (reports > 0)
         known &= frame.usage[:, CPU] <= IMPOSSIBLE_FACTOR * frame.limit[:, CPU]  # beyond, it is a misreading
+        known &= (frame.usage[:, CPU] > 0) | ~totals.any(axis=1)  # nobody carries traffic without any CPU
         scale = RESOURCE_SCALES[CPU]
         return cls(
             usage=np.where(known, frame.usage[:, CPU] / scale, np.nan),

@@ -132,3 +132,50 @@ def test_brokers_hardly_ever_change_places_by_chance() -> None:
     cluster = Cluster({"a:1": [22.0] * 3, "b:1": [22.0] * 3, "c:1": [22.0] * 2}, noise=0.03)
     cluster.play(480)
     assert len(cluster.moved) <= 4
+
+
+def unlike(broker: str, **fields: Any) -> Callable[[Line], None]:
+    """The broker's report with other fields; without those that are None."""
+
+    def spoil(line: Line) -> None:
+        report = line["brokers"][broker]
+        report |= fields
+        for name in [name for name, value in fields.items() if value is None]:
+            del report[name]
+
+    return spoil
+
+
+@pytest.mark.parametrize("cpu", [None, [0.0, 100.0]])
+def test_a_broker_whose_cpu_is_not_known_is_not_taken_for_an_empty_one(cpu: list[float] | None) -> None:
+    """Without a reading, or with one of 0 beside all its traffic. It may be full."""
+    cluster = Cluster({"a:1": [9.0] * 8, "b:1": [5.0] * 8, "c:1": [5.0] * 8}, noise=0.01)
+    cluster.play(1, unlike("b:1", cpu=cpu))
+    for _ in range(10):
+        cluster.play(1, unlike("b:1", cpu=cpu))
+        cluster.play(2)
+    blind_at = {0, *range(1, 31, 3)}
+    assert not [found for at, found in cluster.moved if found.target == "b:1" and at in blind_at]
+    assert cluster.used("a:1") < 65, "the others share what it has"
+
+
+def test_a_resource_that_hardly_any_broker_reports_blinds_nobody() -> None:
+    cluster = Cluster({"a:1": [9.0] * 8, "b:1": [2.0] * 8, "c:1": []}, noise=0.01)
+    only_one = unlike("a:1", directMemory=[10, 100])
+    cluster.play(6, only_one)
+    assert {found.target for _, found in cluster.moved} >= {"b:1", "c:1"}
+
+
+def test_bundles_that_nobody_uses_fill_no_idle_broker() -> None:
+    """Their broker is loaded by something else, and would be relieved of nothing."""
+    cluster = Cluster({"a:1": [5.0] * 10, "b:1": [5.0] * 10})
+    cluster.play(4)
+
+    def stand_still(line: Line) -> None:
+        for report in line["brokers"].values():
+            for rates in report["bundles"].values():
+                rates[:4] = [0.0] * 4
+        line["brokers"]["a:1"]["cpu"], line["brokers"]["b:1"]["cpu"] = [90.0, 100.0], [1.0, 100.0]
+
+    cluster.play(6, stand_still)
+    assert not cluster.moved

@@ -54,3 +54,10 @@ def test_a_rise_of_less_than_half_of_the_load_may_be_a_burst() -> None:
     usual, risen = [10.0] * 4, [24.0, 10.0, 10.0, 10.0]
     found = lasting_of(*[usual] * 6, *[risen] * 8, *[usual] * 6, *[risen] * 8)
     assert all(lasting[0] < 1 for lasting in found[-8:])
+
+
+def test_a_rise_that_stood_for_a_quarter_of_an_hour_is_no_burst_when_it_comes_back() -> None:
+    """A move would have paid by then. To wait as long again, each time, would balance nothing of it, ever."""
+    usual, risen = [10.0] * 4, [20.0, 10.0, 10.0, 10.0]
+    found = lasting_of(*[usual] * 6, *[risen] * 30, *[usual] * 30, *[risen] * 6)
+    assert [lasting[0] < 1 for lasting in found[-6:]] == [True] * (PATIENCE - 1) + [False] * (7 - PATIENCE)

@@ -72,7 +72,7 @@ class Evidence:
 
     def first_reason(self, at: int) -> Reason:
         """Why a broker that may be a source gives nothing, before anything was tried."""
-        if self.usage.impossible[at]:
+        if self.usage.impossible[at] or self.usage.blind[at]:
             return Reason.NO_LOAD_DATA
         if self.model.occupied[at]:
             return Reason.EXTERNAL_LOAD

@@ -89,7 +89,7 @@ class Planner:
         self.model = model
         self.ceiling = max(self.settings.shed.overloaded_threshold, model.level)
         self.least = self.settings.steady.least_relief * model.norm
-        self.open = model.takes_part & ~model.usage.slow & (self.snapshot.target_block == ALLOWED)
+        self.open = model.takes_part & ~model.usage.slow & ~model.usage.blind & (self.snapshot.target_block == ALLOWED)
 
     def _relieve_all(self, active: Bools) -> None:
         while active.any():
@@ -270,6 +270,8 @@ class Planner:
         if found is None:
             return None
         relief = self._relief(found)
+        if not relief.max() > 0:
+            return None  # nobody uses any of them
         close = near(found, relief, float(self.model.score[source] - bounds.source_at_least))
         if self._has_only_small(source):
             bounds = bounds._replace(least=HALF * float(relief.max()))

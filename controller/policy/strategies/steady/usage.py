@@ -1,8 +1,9 @@
 """What a round of `steady` goes by: brokers' usage as the usage model sees it, and what each can take.
 
 Some brokers are set apart. A *slow* one (work costs much more there, or its backlog piles up while others' does not)
-gets nothing. An *impossible* one (far above a limit, and not by its own bundles) neither gives nor takes. What a
-process uses without any traffic is used capacity like any other, and never a fault.
+gets nothing; nor does a *blind* one, of which a resource is not known: it may be full. An *impossible* one (far above a
+limit, and not by its own bundles) neither gives nor takes. What a process uses without any traffic is used capacity
+like any other, and never a fault.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ CPU = RESOURCES.index("cpu")
 NETWORK = [RESOURCES.index(name) for name in NETWORKS]
 SLOW = 1.75  # times what work costs elsewhere
 SLOW_FROM = 0.05  # of the limit, that this must make: of little work nobody can tell
+HALF = 0.5
 BACKLOG_S, BACKLOG_FACTOR = 60.0, 8.0  # of its own traffic, and times the cluster's median
 _SCALES = np.array(RESOURCE_SCALES, np.float64)
 _F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
@@ -44,6 +46,7 @@ class Usage:
     slow: Bools  # [B]
     impossible: Bools  # [B]
     explained: Bools  # [B] as far above the limit, and by their own bundles
+    blind: Bools  # [B] of which something is not known that is known of most
     rounds: int  # so many the model has seen
     wander: float  # of brokers' loads from round to round, as a share of their mean
 
@@ -73,6 +76,7 @@ class Usage:
             slow=_is_slow(snapshot, speed, now[:, CPU] - estimates.broker("cpu_base") / scale) | _lags_behind(snapshot),
             impossible=impossible,
             explained=explained,
+            blind=_is_blind(snapshot),
             rounds=estimates.rounds,
             wander=estimates.wander_permille / PERMILLE,
         )
@@ -110,6 +114,15 @@ def _lags_behind(snapshot: Snapshot) -> Bools:
     backlog_s = snapshot.totals[:, _F["backlog_bytes"]] / np.maximum(traffic, 1.0)
     usual = float(np.median(backlog_s[snapshot.eligible])) if snapshot.eligible.any() else 0.0
     return np.asarray(backlog_s > np.maximum(BACKLOG_S, BACKLOG_FACTOR * usual))
+
+
+def _is_blind(snapshot: Snapshot) -> Bools:
+    """[B] without a resource that counts and that most others report."""
+    known = np.isfinite(snapshot.usage) & np.isfinite(snapshot.limit)
+    if not snapshot.eligible.any():
+        return np.zeros(len(known), bool)
+    usual = (known[snapshot.eligible].mean(axis=0) > HALF) & (snapshot.weights > 0)
+    return np.asarray((usual & ~known).any(axis=1))
 
 
 def _impossible(snapshot: Snapshot, cost: Floats) -> tuple[Bools, Bools]:
