@@ -32,6 +32,7 @@ class Cluster:
         self.owner = {f"t/ns/{b}-{at}": b for b, costs in bundles.items() for at in range(len(costs))}
         self.brokers = list(bundles)
         self.moved: list[tuple[int, Decision]] = []
+        self.skipped: list[Decision] = []  # in the last round
         self._session = DecideSession("steady", settings)
         self._dice, self._noise, self._round = np.random.default_rng(1), noise, 0
 
@@ -43,7 +44,9 @@ class Cluster:
         for _ in range(rounds):
             line = self._line()
             spoil(line)
-            for found in self._session.decide(self._session.snapshot(parse_line(json.dumps(line).encode()))):
+            decisions = self._session.decide(self._session.snapshot(parse_line(json.dumps(line).encode())))
+            self.skipped = [found for found in decisions if found.kind is DecisionKind.SKIP]
+            for found in decisions:
                 if found.kind in (DecisionKind.TRANSFER, DecisionKind.UNLOAD) and found.bundle and found.target:
                     self.owner[found.bundle] = found.target
                     self.moved.append((self._round, found))
@@ -179,3 +182,15 @@ def test_bundles_that_nobody_uses_fill_no_idle_broker() -> None:
 
     cluster.play(6, stand_still)
     assert not cluster.moved
+
+
+def test_a_broker_whose_load_has_just_come_says_so() -> None:
+    """A crumb that may move would bring too little; that is not why the broker stays where it is."""
+    cluster = Cluster({"a:1": [30.0] * 3, "b:1": [0.3] * 4, "c:1": [20.0] * 2})
+    cluster.play(1)
+    (come,) = [found.bundle for _, found in cluster.moved if found.target == "b:1"]
+    cluster.cost[str(come)] *= 2
+    cluster.play(10)
+    (why,) = [found for found in cluster.skipped if found.source == "b:1"]
+    assert (cluster.owner[str(come)], why.reason) == ("b:1", Reason.GRACE_PERIOD)
+    assert why.evidence["bundles_lost"] == {Reason.GRACE_PERIOD.value: 1}

@@ -81,12 +81,12 @@ class Held:
             here = self._model.owner[held] == broker
             if not here.any():
                 return None
-            alone = np.where(here, self._alone_of(broker), -1.0)
+            alone = np.where(here, self.alone_of(broker), -1.0)
             at = int(alone.argmax())
             found = self._largest[broker] = int(held[at]), float(alone[at])
         return found
 
-    def _alone_of(self, broker: int) -> Floats:
+    def alone_of(self, broker: int) -> Floats:
         """[n] the score that each of a broker's own bundles would give it without the others."""
         if broker not in self._alone:
             bundles = self.all_of(broker)

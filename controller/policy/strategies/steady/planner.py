@@ -133,8 +133,19 @@ class Planner:
         if far > SPLIT_FROM or (self.model.is_overloaded(source) and not self.model.short[source]):
             self._split_or_deny(source, close, judged, excess)
         else:
-            self.log.deny(source, judged.obstacle(), self._evidence_of(judged))
+            self._deny(source, judged)
         return False
+
+    def _deny(self, source: int, judged: Judged) -> None:
+        """Say what the best pair lost by; where most of the load may not move, why that is."""
+        held, alone = self.chosen.held.all_of(source), self.chosen.held.alone_of(source)
+        block = self.snapshot.bundle_block[held]
+        locked = block != ALLOWED
+        obstacle, evidence = judged.obstacle(), self._evidence_of(judged)
+        if alone[locked].sum() > alone[~locked].sum():
+            obstacle = most_common_reason(block[locked])
+            evidence |= {"bundles": len(held), "bundles_lost": count_reasons(block[locked])}
+        self.log.deny(source, obstacle, evidence)
 
     def _bounds(self, source: int, relief: Floats) -> list[Bounds]:
         """What one move off the source must bring. Where nothing but small bundles is left, less: of a pressing
@@ -216,16 +227,16 @@ class Planner:
 
     def _split_or_deny(self, source: int, close: Candidates, judged: Judged, excess: float) -> None:
         """Split the bundle that makes the source hot, or say why nothing can be done."""
-        evidence = self._evidence_of(judged)
         largest = int(np.argmax(self._relief(close)))
         bundle = int(close.bundles[largest])
         boundary = self.advice.split(self.model, source, close, largest, excess)
         if isinstance(boundary, int):
-            self.chosen.split(source, bundle, boundary, evidence)
+            self.chosen.split(source, bundle, boundary, self._evidence_of(judged))
         elif boundary is not None:
-            self.log.deny(source, boundary, {**evidence, **self.advice.for_bundle(bundle, boundary)})
+            evidence = {**self._evidence_of(judged), **self.advice.for_bundle(bundle, boundary)}
+            self.log.deny(source, boundary, evidence)
         else:
-            self.log.deny(source, judged.obstacle(), evidence)
+            self._deny(source, judged)
 
     def _fill(self, idle: int) -> None:
         """Bring an idle broker to the level from the brokers above it, the highest first.
