@@ -16,10 +16,11 @@ from controller.config.http_access import check_http_access
 from controller.config.places import check_old_place
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
-from controller.domain.errors import BallastError, ConfigError, without_login
+from controller.domain.errors import BallastError, ConfigError, StoreError, without_login
 from controller.process.paths import is_address
 
 OWNER_MS = 5_000  # for Kafka to answer with the record of its topics' owner
+_LOCKED = "it cannot be written to now; is its disk read-only, or does it belong to another user?"
 
 
 def check_job(settings: Settings, checkpoint: str | None = None, pid_file: Path | None = None) -> None:
@@ -92,7 +93,8 @@ def check_file(file: Path, name: str) -> None:
 
 def check_folder(place: str, name: str, origin: str) -> None:
     """Raise ConfigError for a local place that is not a writable folder and cannot be created as one, and for an
-    address with a login, which Hadoop refuses."""
+    address with a login, which Hadoop refuses. StoreError for a folder that is there and cannot be written to: its disk
+    may be read-only for a while."""
     if without_login(place) != place:
         raise ConfigError(
             f"{name} = {place}{origin} holds a login, which Hadoop refuses: put the keys of the object store into the "
@@ -104,6 +106,7 @@ def check_folder(place: str, name: str, origin: str) -> None:
         nearest = next(p for p in (Path(place), *Path(place).parents) if p.exists())
         why = (
             f"{nearest} is a file" if not nearest.is_dir()
+            else _LOCKED if nearest == Path(place) and not os.access(nearest, os.W_OK | os.X_OK)
             else f"{nearest} cannot be written to" if not os.access(nearest, os.W_OK | os.X_OK)
             else ""
         )  # fmt: skip
@@ -111,6 +114,8 @@ def check_folder(place: str, name: str, origin: str) -> None:
             _try_to_create(Path(place), nearest)
     except (OSError, ValueError) as error:  # a name that is too long, a link to itself
         why = getattr(error, "strerror", None) or str(error)
+    if why == _LOCKED:
+        raise StoreError(f"{name} = {place}{origin} cannot be used: {why}")
     if why:
         raise ConfigError(f"{name} = {place}{origin} cannot be used: {why}; give a folder that can be written to")
 

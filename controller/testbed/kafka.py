@@ -20,7 +20,7 @@ from types import TracebackType
 import psutil
 
 from controller.bus.cluster import cluster_id
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, ConfigError
 from controller.process.interrupts import check_interrupt, delay_interrupts
 from controller.process.paths import SET_UP, jars_of
 from controller.process.setup_java import Java, find_java
@@ -177,7 +177,7 @@ class EmbeddedKafka:
                 if line.startswith("advertised.listeners="):
                     port = int(line.rsplit(":", 1)[1])
                     if self._port not in (0, port):
-                        raise KafkaNotStarted(
+                        raise ConfigError(
                             f"{self.folder} holds a Kafka on port {port}, not {self._port}:"
                             " drop the port, or use another folder"
                         )

@@ -20,8 +20,9 @@ from controller.bus.cluster import NO_SETTINGS, KafkaUnavailable, check_answers
 from controller.cli.main import main
 from controller.config.load import load_settings
 from controller.config.settings import Settings
-from controller.domain.errors import ConfigError
+from controller.domain.errors import ConfigError, StoreError
 from controller.process.logs import configure_logs
+from controller.service.arguments import EXIT_FAILED, exit_code
 from controller.service.start_checks import check_job
 
 
@@ -104,6 +105,19 @@ def test_a_place_that_only_trying_shows_to_be_none(tmp_path: Path) -> None:
     assert refusal(settings_of(tmp_path), place).startswith(f"--checkpoint = {place} cannot be used")
     check_job(settings_of(tmp_path, **{"tables.checkpoints": str(tmp_path / "a" / "b")}))
     assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_is_there_and_cannot_be_written_to_may_be_so_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk of the tables was read-only for seconds while the job started: it must not stay down for that."""
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tables)
+    settings = settings_of(tmp_path, **{"tables.root": str(tables)})
+    with pytest.raises(StoreError, match="cannot be written to now; is its disk read-only") as locked:
+        check_job(settings)
+    assert exit_code(locked.value) == EXIT_FAILED
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
