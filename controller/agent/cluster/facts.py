@@ -2,7 +2,7 @@
 
 They are read once a minute, and at once when brokers come or go; groups of namespaces as `AntiAffinityGroups` says.
 Rules that cannot be read stay as they were known. A fact that the journal would not take stops all orders, with the
-reason: never is a rule left out in silence.
+reason: no rule is dropped silently.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_DIGITS = 15  # of a time in ms
 VERSION_PATH = "/admin/v2/brokers/version"
 EVERY_MS = 60_000
 DENIED_FOR_MS = 300_000  # after a refusal of the credentials, until orders are tried again
-FORGOTTEN_AFTER_MS = 600_000  # a broker that restarts is listed again by then; where ids are addresses, none ever is
+FORGOTTEN_AFTER_MS = 600_000  # a broker that restarts is listed again by then; a pod with another address never is
 Fact = Mapping[str, Any] | None
 
 log = logging.getLogger(__name__)
@@ -101,8 +101,8 @@ class FactReader:
         await self._read_policies(uses_failure_domains(facts))
 
     def _with_versions(self, found: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-        """The facts with the last known version of a broker that did not tell it now: no broker becomes another one for
-        a minute, only because one answer is late."""
+        """The facts, with the last known version of each broker that did not tell it now. One missing answer does not
+        stop orders."""
         known = {key: self.version_of(key.removeprefix(BROKER)) for key, fact in found.items() if "version" not in fact}
         return {key: {**fact, "version": known[key]} if known.get(key) else fact for key, fact in found.items()}
 

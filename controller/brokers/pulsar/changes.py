@@ -1,7 +1,7 @@
 """Sends the requests that change something in a Pulsar cluster, each once, and tells how far it came.
 
 Redirects are followed by hand as the same method, only to addresses that may get the credentials. A change waits for
-nothing: what allowed it would no longer be true. How many orders run at once is the controller's affair.
+nothing: what allowed it might no longer hold. The controller limits how many orders run at once.
 """
 
 from __future__ import annotations

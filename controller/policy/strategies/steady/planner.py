@@ -137,7 +137,7 @@ class Planner:
         return False
 
     def _deny(self, source: int, judged: Judged) -> None:
-        """Say what the best pair lost by; where most of the load may not move, why that is."""
+        """Say what the best pair lost by or, where most of the load may not move, what keeps it there."""
         held, alone = self.chosen.held.all_of(source), self.chosen.held.alone_of(source)
         block = self.snapshot.bundle_block[held]
         locked = block != ALLOWED
