@@ -184,7 +184,7 @@ class PulsarCalls:
             )
         finally:
             self._note_sent(call.bundle, unloaded=sent is not None and 200 <= sent.status < 300)
-        return self._reply(sent, first, source)
+        return self._reply(sent)
 
     async def _split(self, call: ask.Split, source: str) -> ask.Reply:
         params = {"unload": "false", "splitAlgorithmName": "specified_positions_divide"}
@@ -192,7 +192,7 @@ class PulsarCalls:
             "PUT", f"{_path_of(call.bundle)}/split", source, params=params, body=[call.boundary],
             timeout_s=self._timeout_s(call.source),
         )  # fmt: skip
-        return self._reply(sent, source, source)
+        return self._reply(sent)
 
     def _note_sent(self, bundle: Bundle, unloaded: bool) -> None:
         """Bounds the lookups, whatever the order does next."""
@@ -203,10 +203,10 @@ class PulsarCalls:
             placing.cancel()
             del self._placings[str(bundle)]
 
-    def _reply(self, sent: Sent, first: str, source: str) -> ask.Reply:
+    def _reply(self, sent: Sent) -> ask.Reply:
         if sent.status in (401, 403):
             self._on_denied(f"HTTP {sent.status}: {sent.detail}")
-        reached = ask.may_have_reached(sent.status, sent.hops, first, source)
+        reached = ask.may_have_reached(sent.status, sent.unanswered)
         return ask.Reply(sent.status, reached, sent.detail, redirected=bool(sent.hops))
 
 

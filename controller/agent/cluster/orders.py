@@ -9,7 +9,7 @@ answers 204 without doing anything, and a lookup assigns bundles.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,13 +113,13 @@ class Reply:
     redirected: bool = False  # it may have reached the leader, which keeps the destination
 
 
-def may_have_reached(status: int, hops: Sequence[str], first: str, source: str) -> bool:
-    """Whether a request may have reached who owned the bundle then, the order's source or another broker.
+def may_have_reached(status: int, unanswered: bool) -> bool:
+    """Whether a request may have reached who owned the bundle then: the order's source, another broker or the leader.
 
-    `hops`: who may have received it, beginning with `first`, which the modular load manager's leader is. An answer says
-    what came of it, a refusal on the way as well: the same request would get it again.
+    `unanswered`: somebody received it and said nothing. Who redirects it has not acted on it. An answer says what came
+    of it, a refusal on the way as well: the same request would get it again.
     """
-    return status != 0 or source in hops or any(hop != first for hop in hops)
+    return status != 0 or unanswered
 
 
 @dataclass(slots=True)

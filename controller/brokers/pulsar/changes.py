@@ -24,11 +24,13 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 @dataclass(frozen=True, slots=True)
 class Sent:
     """What came of a change. `status`: of HTTP, 0 without an answer. `hops`: the addresses that may have received the
-    request, in order; those where no connection was made are not among them."""
+    request, in order; those where no connection was made are not among them. `unanswered`: the last of them may have
+    acted on it; those before it redirected it."""
 
     status: int
     hops: tuple[str, ...]
     detail: str = ""
+    unanswered: bool = False
 
 
 class PulsarChanges:
@@ -59,7 +61,7 @@ class PulsarChanges:
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.InvalidURL) as error:
                 return Sent(0, tuple(hops), f"no connection to {origin}: {type(error).__name__}")
             except httpx.HTTPError as error:
-                return Sent(0, (*hops, origin), f"no answer from {origin}: {type(error).__name__}")
+                return Sent(0, (*hops, origin), f"no answer from {origin}: {type(error).__name__}", unanswered=True)
             hops.append(origin)
             location = response.headers.get("location")
             if response.status_code not in _REDIRECTS or not location:

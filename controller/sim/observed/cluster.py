@@ -84,10 +84,12 @@ class ObservedSim(SimCluster):
             if self.state.frozen:
                 self.command("thaw")
             elif not self.state.observed.orders and not self._find_differences():
-                break
+                quiet_from = len(self.journal)
+                self.run(2 * POLL_MS)
+                if not any(entry.kind is Kind.ORDER for entry in self.journal[quiet_from:]):
+                    break  # else a command that had waited was sent
         if self.state.observed.orders:
             raise InvariantBroken(f"orders never ended: {sorted(self.state.observed.orders)}")
-        self.run(2 * POLL_MS)
         wrong = self._find_differences()
         if wrong:
             raise InvariantBroken(f"observed owners differ from Pulsar's (journal, Pulsar): {wrong}")

@@ -121,35 +121,32 @@ class SimPulsar:
             self.look_up(name)
         by_leader = self.modular and request.target is not None
         first = self.leader if by_leader else request.source
-        if first not in self.alive or first in self.hung or self.random.random() < whims.unreached:
-            noted = by_leader and first in self.alive and self.random.random() < 0.5
-            if noted:
-                self.destinations[name.rpartition("/")[2]] = str(request.target)
-            return self._reply(0, [first] if noted else [], first, request, "connection refused")
-        if by_leader:
+        unreached = first not in self.alive or self.random.random() < whims.unreached
+        noted = by_leader and first in self.alive and (not unreached or self.random.random() < 0.5)
+        if noted:
             self.destinations[name.rpartition("/")[2]] = str(request.target)
+        if unreached:  # the leader, or whom it has redirected us to
+            return self._reply(0, noted, "connection refused")
         owner = self.owner.get(name)
+        if first in self.hung or owner in self.hung:
+            return self._reply(0, detail="read timeout", unanswered=True)
         if owner is None:
-            return self._reply(204, [first], first, request)  # nothing to unload
-        hops = [first] if owner == first else [first, owner]
-        if owner in self.hung:
-            return self._reply(0, hops, first, request, "read timeout")
+            return self._reply(204)  # nothing to unload
         self.reached.append(request)
         if roll < whims.refuse:
-            return self._reply(self.random.choice([412, 500]), hops, first, request, "refused")
+            return self._reply(self.random.choice([412, 500]), detail="refused")
         if roll < whims.refuse + whims.nothing:
-            return self._reply(204, hops, first, request)
+            return self._reply(204)
         del self.owner[name]
         if roll < whims.refuse + whims.nothing + whims.snatch:
             self.owner[name] = owner
         elif not self.modular and request.target in self.alive - self.hung:
             self.owner[name] = str(request.target)
         lost = self.random.random() < self.whims.lost
-        return self._reply(0 if lost else 204, hops, first, request, "read timeout" if lost else "")
+        return self._reply(0 if lost else 204, detail="read timeout" if lost else "", unanswered=lost)
 
-    def _reply(self, status: int, hops: list[str], first: str, request: Unload, detail: str = "") -> Reply:
-        reached = may_have_reached(status, hops, first, request.source)
-        return Reply(status, reached, detail, redirected=bool(hops))
+    def _reply(self, status: int, noted: bool = True, detail: str = "", unanswered: bool = False) -> Reply:
+        return Reply(status, may_have_reached(status, unanswered), detail, redirected=noted)
 
     def split(self, request: Split) -> Reply:
         """A split at one boundary; both halves stay with the owner."""

@@ -159,14 +159,17 @@ def test_how_far_a_request_came() -> None:
         found.append(await unload(calls))
         cluster.owner.answers["/unload"] = lambda b, r: JSONResponse({"reason": "no"}, 412)
         found.append(await unload(calls))
+        cluster.leader.answers["/unload"] = hang
+        found.append(await unload(calls))
         await cluster.leader.server.stop()
         found.append(await unload(calls))
         return found
 
-    strange, hung, refused, unreachable = on_cluster(scenario)
+    strange, hung, refused, silent, unreachable = on_cluster(scenario)
     assert (strange.reached, strange.redirected) == (False, True), "the leader has the destination, the owner nothing"
     assert (hung.status, hung.reached) == (0, True)
     assert (refused.status, refused.reached, refused.detail) == (412, True, "no")
+    assert (silent.status, silent.reached, silent.redirected) == (0, True, True), "it may own the bundle by now"
     assert (unreachable.reached, unreachable.redirected) == (False, False)
 
 
