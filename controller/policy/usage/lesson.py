@@ -5,9 +5,9 @@ traffic teach nothing new about each of them, however often they are seen. Only 
 traffic does. So the parts' variances are as they would be if they were independent, and `BrokerStates.pinned` says what
 is left of them in the sum.
 
-Traffic and usage are not measured at the same moment (Pulsar's brokers look at their CPU once a minute), and what more
-traffic costs is known less well than what the usual traffic costs. So after a sudden change of what is expected of a
-broker, this round's reading says less about it, unless a surprise of that broker is being held back already.
+A reading may not show a sudden change yet (`readings.py`), and what more traffic costs is known less well than what the
+usual traffic costs. So after such a change this round's reading says less about the broker, unless a surprise of it is
+being held back already.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ FALL_PATIENCE = 2  # rounds of a fall that nothing explains: there is room soone
 FORGETTING = 0.02  # a round, of the uncertainty of brokers' states
 TREND_KEPT, TREND_TOLD = 0.7, 5.0  # a trend of so many standard deviations: what was learned no longer holds
 RELEARNED = 0.2  # the spread of factors then
-SUDDEN = 0.1  # of what is expected of a broker: a smaller change counts as shown at once
-LATE = 0.5  # the part of what exceeds this that a reading may not show yet
+LATE = 0.5  # the part of a sudden change that a reading may not show yet
 SMALLEST_FACTOR = 0.1
 CERTAIN = 0.01  # of a variance, that one lesson leaves at least
 SLOWEST = 8.0
@@ -140,9 +139,8 @@ class Surprise:
         amount = np.where(heard, seen.usage - expected, 0.0)
         amount = np.where(full, np.maximum(amount, 0.0), amount)
         noise = model.noise * np.maximum(expected, np.nan_to_num(seen.usage))
-        sudden = np.maximum(np.abs(_change(model, seen, rows)) - SUDDEN * expected, 0.0)
-        sudden = np.where(brokers.above > 0, 0.0, sudden)  # what is held back began before the change
-        reading = noise**2 + (LATE * sudden) ** 2 + TINY
+        unshown = np.where(brokers.above > 0, 0.0, brokers.unshown)  # what is held back began before the change
+        reading = noise**2 + (LATE * unshown) ** 2 + TINY
         of_bundles = sum_by(seen.reporter, rows.there**2 * rows.variance, len(brokers.names))
         parts = Parts(of_bundles, brokers.base_variance, work**2 * brokers.speed_variance)
         doubt = _doubt(model, seen, rows, parts)
@@ -206,16 +204,6 @@ def _doubt(model: UsageModel, seen: Seen, rows: Rows, parts: Parts) -> Floats:
     drift = FORGETTING * (parts.base + parts.speed)
     known = np.maximum(np.nan_to_num(brokers.error) ** 2 + arrived + departed + drift, TINY)
     return np.where(np.isnan(brokers.error), parts.total, known)
-
-
-def _change(model: UsageModel, seen: Seen, rows: Rows) -> Floats:
-    """[B] by how much more is expected of a broker's bundles than in the round before; 0 for a new process."""
-    brokers, bundles, count = model.brokers, model.bundles, len(model.brokers.names)
-    carried = np.flatnonzero(bundles.carrier >= 0)
-    carrier: Ints = bundles.carrier[carried].astype(np.int64)
-    before = sum_by(carrier, bundles.carried[carried] * brokers.speed[carrier] * bundles.factor[carried], count)
-    now = sum_by(seen.reporter, rows.there * bundles.factor[seen.bundle], count)
-    return np.where(np.isnan(brokers.error), 0.0, now - before)
 
 
 def _hold_back(

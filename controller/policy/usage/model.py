@@ -34,7 +34,9 @@ class BrokerStates:
     `error`: standard deviation of its usage as a whole; `pinned`: how much smaller its variance is than its parts'.
     `passing`: usage beyond what can be chance, until it has lasted; `above`: rounds running of that; `burst`, `since`:
     as of bundles. `step`: how far the load of its bundles changed in the last round, as a share of the mean usage; NaN
-    unknown. `surplus_in`, `surplus_out`: bytes/s that its network carries beyond those of its bundles.
+    unknown. `surplus_in`, `surplus_out`: bytes/s that its network carries beyond those of its bundles. `reading`: its
+    usage in the round before; `read_ms`: when that figure came; `unshown`, `pending`: by how much what is expected of
+    the broker had changed suddenly when it came, and has since.
     """
 
     names: tuple[str, ...]
@@ -54,6 +56,10 @@ class BrokerStates:
     since: Floats
     surplus_in: Floats
     surplus_out: Floats
+    reading: Floats
+    read_ms: Floats
+    unshown: Floats
+    pending: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +90,7 @@ _NEW_BROKER = {
     "step": np.nan,
     "pinned": 1.0,
     "error": np.nan,
+    "reading": np.nan,
 }
 _NEW_BUNDLE = {"factor": 1.0, "variance": FACTOR_SPREAD**2, "usual": NEVER, "carrier": NEVER}
 

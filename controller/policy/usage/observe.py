@@ -21,6 +21,7 @@ from controller.policy.usage.drivers import DRIVER_COLUMNS, Drivers, cost_of, le
 from controller.policy.usage.lesson import SLOWEST, TINY, Bools, learn
 from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, UsageModel
 from controller.policy.usage.network import follow_networks
+from controller.policy.usage.readings import follow_readings
 from controller.policy.usage.seen import CPU, FULL, Seen, sum_by, sums_by, weigh
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE, Estimates
@@ -41,6 +42,7 @@ def observe(model: UsageModel, frame: Frame) -> tuple[UsageModel, Estimates]:
     full = seen.usage >= FULL * seen.limit
     misread = _misread(model, seen)
     seen = _as_before(model, seen, misread) if misread.any() else seen
+    model, seen = follow_readings(model, seen)
     telling = _telling(model, seen, full)
     usual = np.maximum(seen.usage - _peculiar(model, seen), LEAST_USUAL * seen.usage)
     spread = _spread_of_bundles(seen)

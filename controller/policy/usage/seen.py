@@ -20,6 +20,7 @@ _FIELD_SCALES = np.array(FIELD_SCALES, np.float64)
 class Seen:
     """A frame as the model reads it: B brokers, M rows "this broker reported that bundle"."""
 
+    at_ms: int
     usage: Floats  # [B] CPU, NaN unknown
     limit: Floats  # [B] NaN unknown
     traffic: Floats  # [B x D] of all that the broker carried
@@ -50,6 +51,7 @@ class Seen:
         known &= (frame.usage[:, CPU] > 0) | ~totals.any(axis=1)  # nobody carries traffic without any CPU
         scale = RESOURCE_SCALES[CPU]
         return cls(
+            at_ms=frame.at_ms,
             usage=np.where(known, frame.usage[:, CPU] / scale, np.nan),
             limit=np.where(known, frame.limit[:, CPU] / scale, np.nan),
             traffic=totals,

@@ -44,6 +44,7 @@ class Cluster:
     noise: float = NOISE  # standard deviation of what is measured, as a fraction
     interval_ms: int = MINUTE_MS  # between two rounds
     lateness: float = 0.0  # how much of a reading of CPU is of the round before
+    reading_rounds: int = 1  # a reading of CPU covers so many rounds, and stands for as many after them
 
     def __post_init__(self) -> None:
         self.factor = np.ones(len(self.traffic))  # times the traffic at rest

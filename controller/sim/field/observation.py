@@ -66,6 +66,8 @@ class Observer:
         self.bundle_names = bundle_names(len(cluster.traffic), cluster.bundles_a_tenant)
         self._names = np.array(self.bundle_names, object)
         self._before: Floats | None = None  # [B] CPU in the round before
+        self._covered: list[Floats] = []  # [B] CPU in the rounds since the last reading
+        self._reading: Floats | None = None  # [B]
 
     def observe(self, number: int, changed: bool) -> Observation:
         """The line of this round. `changed`: brokers joined or left since the one before."""
@@ -103,7 +105,16 @@ class Observer:
         self._before = now
         result = np.full((len(true), len(RESOURCES)), MEMORY_USED)
         result[:, _MEASURED] = np.clip(true * self._errors(true.shape), 0, 1)
+        result[:, _R["cpu"]] = self._read(result[:, _R["cpu"]])
         return result
+
+    def _read(self, now: Floats) -> Floats:
+        """[B] the last reading of CPU."""
+        self._covered.append(now)
+        if self._reading is None or len(self._covered) == self._cluster.reading_rounds:
+            self._reading = np.mean(self._covered, axis=0)
+            self._covered = []
+        return self._reading
 
     def _figures(self) -> Floats:
         """[N x BUNDLE_FIGURES]."""

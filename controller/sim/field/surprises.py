@@ -19,6 +19,7 @@ MESSAGE_SIGMA, MESSAGE_COST = 1.0, (0.8, 1.2)
 BASE_CPU = (0.0, 0.25)
 FOREIGN_CPU = 0.35
 LATENESS, LATE_BASE_CPU, LATE_EVERY, LATE_BUNDLES, LATE_FACTOR = 0.6, (0.1, 0.3), 10, 6, 4.0
+REPEATED_MS, REPEATS, REPEATED_EVERY = MINUTE_MS // 6, 6, 20
 SPARSE_MS, SPARSE_DRIFT = 3 * MINUTE_MS, 0.1
 WAKING_MS, WAKING_PACE = MINUTE_MS // 6, 0.35  # between rounds; the part of a change of traffic that a round brings
 WAKING_CPU, WARM_CPU, WARMS_UP = 0.35, 0.05, 8.0  # used by anything but bundles: at first, in the end; rounds to 1 / e
@@ -149,6 +150,21 @@ def late(rng: Random) -> Story:
     return Story(cluster, happen)
 
 
+def repeated(rng: Random) -> Story:
+    """A round every ten seconds, and each reading of CPU covers a minute and comes in six; brokers' bundles get hot."""
+    cluster = draw_cluster(rng, 3, 24, sigma=0.4, utilisation=0.2, interval_ms=REPEATED_MS)
+    cluster.reading_rounds, cluster.other_cpu = REPEATS, np.full(3, rng.uniform(*LATE_BASE_CPU))
+    cluster.pack()
+    began_on = cluster.owner.copy()
+
+    def happen(number: int) -> bool:
+        if number % REPEATED_EVERY == REPEATED_EVERY - 1:
+            cluster.factor[:] = np.where(began_on == number // REPEATED_EVERY, LATE_FACTOR, 1.0)
+        return False
+
+    return Story(cluster, happen)
+
+
 def waking(rng: Random) -> Story:
     """Three brokers that have just started, a round every ten seconds: CPU falls while traffic comes, then grows."""
     cluster = draw_cluster(rng, 3, 24, sigma=0.4, utilisation=0.06, interval_ms=WAKING_MS)
@@ -188,6 +204,6 @@ SURPRISES: dict[str, Scenario] = {
     made.__name__: made
     for made in (
         costs, slowdown, surge, restarts, huge, bandwidth, messages, base, foreign, precise, noisy, sparse, late,
-        waking, sleeping,
+        repeated, waking, sleeping,
     )
 }  # fmt: skip

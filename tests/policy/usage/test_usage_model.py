@@ -33,6 +33,7 @@ class World:
         self.stale: dict[str, float] = {}  # broker -> what it reports instead of its CPU
         self.model = UsageModel()
         self.at_ms = 0
+        self.interval_ms = 60_000
 
     def cpu(self, broker: str) -> float:
         work = zip(self.owner, self.traffic, self.factor, strict=True)
@@ -47,7 +48,7 @@ class World:
         for points, owner in zip(self.traffic, self.owner, strict=True):
             built.bundle(owner, cpu=points)
         self.model, estimates = observe(self.model, built.later(self.at_ms).snapshot().frame)
-        self.at_ms += 60_000
+        self.at_ms += self.interval_ms
         return estimates
 
     def rounds(self, number: int) -> Estimates:
@@ -107,6 +108,33 @@ def test_a_reading_of_the_time_before_a_change_is_believed_by_half() -> None:
     world.stale = {}
     assert world.rounds(2).broker("cpu_used")[0] == pytest.approx(world.cpu("b0") * POINT, rel=0.03)
     assert world.cost(0) == pytest.approx(1.0, abs=0.15), "and nobody takes its bundles for cheap"
+
+
+def test_a_reading_that_repeats_after_a_change_says_nothing_new_for_a_minute() -> None:
+    world = even()
+    world.rounds(6)
+    world.interval_ms = 10_000
+    before = world.cpu("b0")
+    world.stale = {"b0": before}
+    world.rounds(2)
+    world.traffic[:8] = [points * 2 for points in world.traffic[:8]]
+    used = [world.round().broker("cpu_used")[0] for _ in range(4)]
+    assert min(used) > 1.9 * before * POINT, "rounds see its traffic, and six times the same old reading"
+    world.stale = {"b0": 1.5 * before}  # the minute in which it changed
+    used = [world.round().broker("cpu_used")[0] for _ in range(6)]
+    assert min(used) > 1.6 * before * POINT
+    assert max(used) - min(used) < 0.02 * before * POINT, "learned once"
+    world.stale = {}
+    assert world.round().broker("cpu_used")[0] == pytest.approx(world.cpu("b0") * POINT, rel=0.05)
+
+
+def test_a_reading_that_stays_the_same_for_a_minute_is_believed() -> None:
+    world = even()
+    world.rounds(6)
+    world.interval_ms = 10_000
+    world.stale = {"b0": world.cpu("b0")}
+    world.traffic[:8] = [points * 2 for points in world.traffic[:8]]
+    assert world.rounds(15).broker("cpu_used")[0] == pytest.approx(world.stale["b0"] * POINT, rel=0.05)
 
 
 def test_usage_that_a_change_of_traffic_does_not_explain_shows_a_round_later() -> None:
