@@ -45,7 +45,7 @@ BALLAST = (
     "loads.trigger_ms=5000",  # rounds are a minute apart, and the brokers want the CPU, too
 )
 # What no balancer inside Pulsar can be told, whose shortest interval is a minute: not part of the comparison proper.
-QUICK = ("rounds.round_interval_s=10", "loads.short_horizon_s=20")
+QUICK = ("rounds.round_interval_s=10", "loads.short_horizon_s=20", "pulsar_cluster.orders_per_broker=4")
 STILL = ("shedding.enabled=false",)  # orders come from commands alone
 
 

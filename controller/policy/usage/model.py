@@ -35,8 +35,9 @@ class BrokerStates:
     `passing`: usage beyond what can be chance, until it has lasted; `above`: rounds running of that; `burst`, `since`:
     as of bundles. `step`: how far the load of its bundles changed in the last round, as a share of the mean usage; NaN
     unknown. `surplus_in`, `surplus_out`: bytes/s that its network carries beyond those of its bundles. `reading`: its
-    usage in the round before; `read_ms`: when that figure came; `unshown`, `pending`: by how much what is expected of
-    the broker had changed suddenly when it came, and has since.
+    usage in the last round; `read_ms`: when that figure came; `stands`: 1 if its figures come again in later rounds;
+    `changed_ms`, `began_ms`: the last and the first sudden change of what is expected of it that no figure shows yet,
+    or NEVER; `unshown`: by how much that changed suddenly in this round.
     """
 
     names: tuple[str, ...]
@@ -58,8 +59,10 @@ class BrokerStates:
     surplus_out: Floats
     reading: Floats
     read_ms: Floats
+    stands: Floats
+    changed_ms: Floats
+    began_ms: Floats
     unshown: Floats
-    pending: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +94,8 @@ _NEW_BROKER = {
     "pinned": 1.0,
     "error": np.nan,
     "reading": np.nan,
+    "changed_ms": NEVER,
+    "began_ms": NEVER,
 }
 _NEW_BUNDLE = {"factor": 1.0, "variance": FACTOR_SPREAD**2, "usual": NEVER, "carrier": NEVER}
 

@@ -1,9 +1,11 @@
-"""Which readings of CPU are new, and which changes of traffic they may not show yet.
+"""Which readings of CPU say something new, and which changes of traffic they may not show yet.
 
-Traffic and usage are not measured at the same moment: Pulsar's brokers look at their CPU once a minute, and then tell
-the mean of that minute. So after a sudden change of what is expected of a broker, a reading may be of the time before,
-in whole or in part. With rounds closer together than readings the same figure comes again and again. After such a
-change it says nothing new, for as long as a reading may be old; without one it does no harm.
+Traffic and usage are not measured at the same moment. After a sudden change of what is expected of a broker, this
+round's reading may be of the time before. Pulsar's brokers look at their CPU only once a minute, and then tell the mean
+of that minute. With rounds closer together the same figure comes again and again, and averages over a window mix two of
+them. Of a broker whose figures *stand* like this, nothing is learned after a sudden change until a figure has come a
+minute later, and has come again; until then its traffic tells. A figure that has stood for a minute itself is believed,
+and after five minutes of changes every figure is.
 """
 
 from __future__ import annotations
@@ -12,34 +14,39 @@ from dataclasses import replace
 
 import numpy as np
 
-from controller.policy.usage.model import BrokerStates, UsageModel
+from controller.policy.usage.model import NEVER, UsageModel
 from controller.policy.usage.seen import Seen, sum_by, weigh
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
 
 SUDDEN = 0.1  # of what is expected of a broker: a smaller change counts as shown at once
-OLDEST_MS = 60_000  # a figure that still repeats is no old reading any more
+OLDEST_MS = 60_000  # a reading is the mean of at most so long, and stands for as long
+LONGEST_MS = 300_000  # that changes keep a broker from being learned of
 
 
 def follow_readings(model: UsageModel, seen: Seen) -> tuple[UsageModel, Seen]:
     """The model with this round's readings, and what was seen without those that say nothing new."""
-    brokers = _note(model, seen)
+    brokers, at_ms, sudden = model.brokers, float(seen.at_ms), _sudden(model, seen)
+    again = seen.usage == brokers.reading
+    read_ms = np.where(again, brokers.read_ms, at_ms)
+    stands = np.where(again & (at_ms - read_ms < OLDEST_MS), 1.0, brokers.stands)
+    changed_ms = np.where(sudden > 0, at_ms, brokers.changed_ms)
+    began_ms = np.where((sudden > 0) & (brokers.began_ms == NEVER), at_ms, brokers.began_ms)
+    shown = again & ((read_ms - changed_ms >= OLDEST_MS) | (at_ms - read_ms >= OLDEST_MS))
+    over = shown | (at_ms - began_ms > LONGEST_MS) | (stands == 0)
+    changed_ms, began_ms = (np.where(over, NEVER, at) for at in (changed_ms, began_ms))
     pursued = brokers.above > 0  # a surprise that is being held back began before the change
-    old = (brokers.read_ms < seen.at_ms) & (brokers.unshown + brokers.pending > 0) & ~pursued
-    return replace(model, brokers=brokers), replace(seen, usage=np.where(old, np.nan, seen.usage))
-
-
-def _note(model: UsageModel, seen: Seen) -> BrokerStates:
-    brokers, sudden = model.brokers, _sudden(model, seen)
-    again = (seen.usage == brokers.reading) & (seen.at_ms - brokers.read_ms < OLDEST_MS)
-    changed = brokers.pending + sudden
-    return replace(
+    old = (began_ms != NEVER) & ~pursued
+    brokers = replace(
         brokers,
         reading=seen.usage,
-        read_ms=np.where(again, brokers.read_ms, float(seen.at_ms)),
-        unshown=np.where(again, brokers.unshown, changed),
-        pending=np.where(again, changed, 0.0),
+        read_ms=read_ms,
+        stands=stands,
+        changed_ms=changed_ms,
+        began_ms=began_ms,
+        unshown=np.where(pursued, 0.0, sudden),
     )
+    return replace(model, brokers=brokers), replace(seen, usage=np.where(old, np.nan, seen.usage))
 
 
 def _sudden(model: UsageModel, seen: Seen) -> Floats:
