@@ -56,7 +56,7 @@ USAGE_MODEL = Record(
         _number("surplus_out", "bytes/s", "broker: sent beyond the bytes of its bundles"),
         _number("reading", _CPU, "broker: its usage as read in the last round; NaN unknown"),
         _number("read_ms", "ms since epoch", "broker: when that figure came"),
-        _number("stands", "", "broker: 1 if its figures come again in later rounds"),
+        _number("stands", "", "broker: 1 when a figure came again in a later round, less with each that has not since"),
         _number("changed_ms", "ms since epoch", "broker: last sudden change that no figure shows yet; -1 none"),
         _number("began_ms", "ms since epoch", "broker: first of such changes; -1 none"),
         _number("unshown", _CPU, "broker: sudden change of what is expected of it in the last round"),

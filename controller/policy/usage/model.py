@@ -35,9 +35,9 @@ class BrokerStates:
     `passing`: usage beyond what can be chance, until it has lasted; `above`: rounds running of that; `burst`, `since`:
     as of bundles. `step`: how far the load of its bundles changed in the last round, as a share of the mean usage; NaN
     unknown. `surplus_in`, `surplus_out`: bytes/s that its network carries beyond those of its bundles. `reading`: its
-    usage in the last round; `read_ms`: when that figure came; `stands`: 1 if its figures come again in later rounds;
-    `changed_ms`, `began_ms`: the last and the first sudden change of what is expected of it that no figure shows yet,
-    or NEVER; `unshown`: by how much that changed suddenly in this round.
+    usage in the last round; `read_ms`: when that figure came; `stands`: 1 when a figure came again in a later round,
+    less with each that has not since; `changed_ms`, `began_ms`: the last and the first sudden change of what is
+    expected of it that no figure shows yet, or NEVER; `unshown`: by how much that changed suddenly in this round.
     """
 
     names: tuple[str, ...]

@@ -21,6 +21,7 @@ from controller.policy.view.frame import Ints
 
 SUDDEN = 0.1  # of what is expected of a broker: a smaller change counts as shown at once
 OLDEST_MS = 60_000  # a reading is the mean of at most so long, and stands for as long
+STANDS, FADES = 0.4, 0.8  # four new figures in a row may be mixtures; after a fifth a broker's figures stand no more
 LONGEST_MS = 300_000  # that changes keep a broker from being learned of
 
 
@@ -29,11 +30,11 @@ def follow_readings(model: UsageModel, seen: Seen) -> tuple[UsageModel, Seen]:
     brokers, at_ms, sudden = model.brokers, float(seen.at_ms), _sudden(model, seen)
     again = seen.usage == brokers.reading
     read_ms = np.where(again, brokers.read_ms, at_ms)
-    stands = np.where(again & (at_ms - read_ms < OLDEST_MS), 1.0, brokers.stands)
+    stands = np.where(again, np.where(at_ms - read_ms < OLDEST_MS, 1.0, brokers.stands), FADES * brokers.stands)
     changed_ms = np.where(sudden > 0, at_ms, brokers.changed_ms)
     began_ms = np.where((sudden > 0) & (brokers.began_ms == NEVER), at_ms, brokers.began_ms)
     shown = again & ((read_ms - changed_ms >= OLDEST_MS) | (at_ms - read_ms >= OLDEST_MS))
-    over = shown | (at_ms - began_ms > LONGEST_MS) | (stands == 0)
+    over = shown | (at_ms - began_ms > LONGEST_MS) | (stands < STANDS)
     changed_ms, began_ms = (np.where(over, NEVER, at) for at in (changed_ms, began_ms))
     pursued = brokers.above > 0  # a surprise that is being held back began before the change
     old = (began_ms != NEVER) & ~pursued

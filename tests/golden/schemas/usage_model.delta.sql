@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS usage_model (
   `surplus_out` DOUBLE COMMENT 'broker: sent beyond the bytes of its bundles [bytes/s]',
   `reading` DOUBLE COMMENT 'broker: its usage as read in the last round; NaN unknown [% of a core]',
   `read_ms` DOUBLE COMMENT 'broker: when that figure came [ms since epoch]',
-  `stands` DOUBLE COMMENT 'broker: 1 if its figures come again in later rounds',
+  `stands` DOUBLE COMMENT 'broker: 1 when a figure came again in a later round, less with each that has not since',
   `changed_ms` DOUBLE COMMENT 'broker: last sudden change that no figure shows yet; -1 none [ms since epoch]',
   `began_ms` DOUBLE COMMENT 'broker: first of such changes; -1 none [ms since epoch]',
   `unshown` DOUBLE COMMENT 'broker: sudden change of what is expected of it in the last round [% of a core]',

@@ -134,6 +134,16 @@ def test_what_is_read_once_a_minute_is_learned_when_it_shows_a_change() -> None:
     assert world.rounds(3).broker("cpu_used")[0] == pytest.approx(1.6 * before * POINT, rel=0.1)
 
 
+def test_an_idle_broker_whose_figure_did_not_change_is_learned_of_when_it_is_busy() -> None:
+    world, before = world_read_each_minute()
+    world.traffic[:8] = [points * 2 for points in world.traffic[:8]]
+    world.factor[:8] = [0.6] * 8
+    for number in range(8):
+        world.stale = {"b0": world.cpu("b0") + 0.1 * number}  # from now on a figure of its own in each round
+        used = world.round().broker("cpu_used")[0]
+    assert used == pytest.approx(1.2 * before * POINT, rel=0.05)
+
+
 @pytest.mark.parametrize("changes", [1, 39])
 def test_an_old_figure_and_changes_without_end_are_believed_in_the_end(changes: int) -> None:
     world, before = world_read_each_minute()
