@@ -59,7 +59,6 @@ USAGE_MODEL = Record(
         _number("stands", "", "broker: 1 when a figure came again in a later round, less with each that has not since"),
         _number("changed_ms", "ms since epoch", "broker: last sudden change that no figure shows yet; -1 none"),
         _number("began_ms", "ms since epoch", "broker: first of such changes; -1 none"),
-        _number("unshown", _CPU, "broker: sudden change of what is expected of it in the last round"),
         _number("factor", "ratio", "bundle: what its traffic costs, 1 as usual"),
         _number("variance", "ratio squared", "bundle: variance of the estimated factor"),
         _number("usual", _CPU, "bundle: the load that lasts, on the usual broker with the usual factor; -1 unknown"),

@@ -139,7 +139,7 @@ class Surprise:
         amount = np.where(heard, seen.usage - expected, 0.0)
         amount = np.where(full, np.maximum(amount, 0.0), amount)
         noise = model.noise * np.maximum(expected, np.nan_to_num(seen.usage))
-        reading = noise**2 + (LATE * brokers.unshown) ** 2 + TINY
+        reading = noise**2 + (LATE * seen.unshown) ** 2 + TINY
         of_bundles = sum_by(seen.reporter, rows.there**2 * rows.variance, len(brokers.names))
         parts = Parts(of_bundles, brokers.base_variance, work**2 * brokers.speed_variance)
         doubt = _doubt(model, seen, rows, parts)

@@ -37,7 +37,7 @@ class BrokerStates:
     unknown. `surplus_in`, `surplus_out`: bytes/s that its network carries beyond those of its bundles. `reading`: its
     usage in the last round; `read_ms`: when that figure came; `stands`: 1 when a figure came again in a later round,
     less with each that has not since; `changed_ms`, `began_ms`: the last and the first sudden change of what is
-    expected of it that no figure shows yet, or NEVER; `unshown`: by how much that changed suddenly in this round.
+    expected of it that no figure shows yet, or NEVER.
     """
 
     names: tuple[str, ...]
@@ -62,7 +62,6 @@ class BrokerStates:
     stands: Floats
     changed_ms: Floats
     began_ms: Floats
-    unshown: Floats
 
 
 @dataclass(frozen=True, eq=False)

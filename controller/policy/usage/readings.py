@@ -45,9 +45,9 @@ def follow_readings(model: UsageModel, seen: Seen) -> tuple[UsageModel, Seen]:
         stands=stands,
         changed_ms=changed_ms,
         began_ms=began_ms,
-        unshown=np.where(pursued, 0.0, sudden),
     )
-    return replace(model, brokers=brokers), replace(seen, usage=np.where(old, np.nan, seen.usage))
+    told = replace(seen, usage=np.where(old, np.nan, seen.usage), unshown=np.where(pursued, 0.0, sudden))
+    return replace(model, brokers=brokers), told
 
 
 def _sudden(model: UsageModel, seen: Seen) -> Floats:

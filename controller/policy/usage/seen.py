@@ -29,6 +29,7 @@ class Seen:
     reporter: Ints  # [M]
     rows: Floats  # [M x D] traffic during the reporter's window
     full: Floats  # [N x D] traffic of each bundle
+    unshown: Floats  # [B] CPU of a sudden change in this round, which its reading may not show; see `readings.py`
 
     @classmethod
     def of(cls, frame: Frame) -> Seen:
@@ -60,6 +61,7 @@ class Seen:
             reporter=reporter,
             rows=rows,
             full=full,
+            unshown=np.zeros(count),
         )
 
 

@@ -38,7 +38,6 @@ CREATE TABLE IF NOT EXISTS usage_model (
   `stands` DOUBLE COMMENT 'broker: 1 when a figure came again in a later round, less with each that has not since',
   `changed_ms` DOUBLE COMMENT 'broker: last sudden change that no figure shows yet; -1 none [ms since epoch]',
   `began_ms` DOUBLE COMMENT 'broker: first of such changes; -1 none [ms since epoch]',
-  `unshown` DOUBLE COMMENT 'broker: sudden change of what is expected of it in the last round [% of a core]',
   `factor` DOUBLE COMMENT 'bundle: what its traffic costs, 1 as usual [ratio]',
   `variance` DOUBLE COMMENT 'bundle: variance of the estimated factor [ratio squared]',
   `usual` DOUBLE COMMENT 'bundle: the load that lasts, on the usual broker with the usual factor; -1 unknown [% of a core]',
