@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,8 @@ OVERRIDES = (  # the story is told for headroom: after two hot rounds it moves
 class ShortRun:
     """A controller and obedient brokers on real tables."""
 
-    def __init__(self, folder: Path, start_ms: int = START_MS) -> None:
-        self.settings = load_settings(None, "demo", [*OVERRIDES, f"tables.root={folder}"], env={})
+    def __init__(self, folder: Path, start_ms: int = START_MS, overrides: Sequence[str] = OVERRIDES) -> None:
+        self.settings = load_settings(None, "demo", [*overrides, f"tables.root={folder}"], env={})
         self.root = TableRoot(folder)
         self.root.create_all()
         self.control = control_settings(self.settings)

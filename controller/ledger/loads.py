@@ -30,6 +30,7 @@ __all__ = [
     "average_brokers",
     "average_bundles",
     "loads_progress",
+    "read_broker_panes",
     "read_panes",
 ]
 
@@ -68,6 +69,19 @@ def read_panes(
     bundles, bundles_at = _read(tables, BUNDLE_PANES, BUNDLE_COLUMNS, at_ms, horizon_ms, asked)
     pinned = {BROKER_PANES.name: brokers_at, BUNDLE_PANES.name: bundles_at}
     return Panes(_arrays(average_brokers(brokers)), _arrays(average_bundles(bundles)), pinned)
+
+
+def read_broker_panes(root: TableRoot | str | Path, at_ms: int, pane_ms: int, count: int) -> list[Columns]:
+    """The averages of brokers (`average_brokers`) in each of the last panes up to `at_ms`, oldest first."""
+    tables = as_root(root)
+    columns = ("pane_end_ms", *BROKER_COLUMNS)
+    rows, _ = _read(tables, BROKER_PANES, columns, at_ms, count * pane_ms, {})
+    ends = [at_ms - number * pane_ms for number in reversed(range(count))]
+    inside = [
+        rows.filter(pc.and_(pc.greater(rows["pane_end_ms"], end - pane_ms), pc.less_equal(rows["pane_end_ms"], end)))
+        for end in ends
+    ]
+    return [_arrays(average_brokers(pane)) for pane in inside]
 
 
 def average_brokers(panes: pa.Table) -> pa.Table:

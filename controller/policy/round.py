@@ -35,7 +35,7 @@ from controller.policy.placement.repair import add_unreported_violations
 from controller.policy.placement.rules import mark_violations
 from controller.policy.plan import PACING, Plan, make_plan
 from controller.policy.split import find_exceeded_limits
-from controller.policy.strategies import get, has
+from controller.policy.strategies import get, has, traits_of
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
 from controller.policy.view.frame import Frame
@@ -55,7 +55,7 @@ class RoundInputs:
     (`ledger.loads.Panes`).
 
     `at_ms` is the round's time on the load reports' axis. `lagging`: brokers that must be granted nothing. `usage`:
-    what earlier rounds taught of brokers and bundles.
+    what earlier rounds taught of brokers and bundles. `early`: the round is before its time (`service.rounds.early`).
     """
 
     round_id: str
@@ -68,6 +68,7 @@ class RoundInputs:
     code_version: str = ""
     lagging: frozenset[str] = frozenset()
     usage: UsageModel = field(default_factory=UsageModel)
+    early: bool = False
 
 
 def run_round(inputs: RoundInputs) -> RoundResult:
@@ -87,7 +88,10 @@ def learn_and_decide(inputs: RoundInputs) -> tuple[tuple[RoundResult, ...], Usag
     Each strategy keeps its memory under its own name, and every result carries the memory of all of them, so that it
     does not matter which one's entry the journal's fold sees last.
     """
-    inputs = replace(inputs, settings=as_commanded(inputs.settings, inputs.state))
+    settings = as_commanded(inputs.settings, inputs.state)
+    if inputs.early:
+        settings = replace(settings, challengers=tuple(n for n in settings.challengers if traits_of(get(n)).early))
+    inputs = replace(inputs, settings=settings)
     frame, usage = _frame(inputs)
     return _decide(inputs, frame), usage
 
@@ -95,7 +99,8 @@ def learn_and_decide(inputs: RoundInputs) -> tuple[tuple[RoundResult, ...], Usag
 def _decide(inputs: RoundInputs, frame: Frame) -> tuple[RoundResult, ...]:
     others = [_result(inputs, frame, name, challenger=True) for name in inputs.settings.challengers]
     first = _result(inputs, frame, inputs.settings.strategy, challenger=False)
-    memory = {name: kept for result in (*others, first) for name, kept in result.memory.items()}
+    before = dict(inputs.state.round_memory) if inputs.early else {}  # of those that are not asked
+    memory = before | {name: kept for result in (*others, first) for name, kept in result.memory.items()}
     return tuple(replace(result, memory=memory) for result in (first, *others))
 
 
@@ -161,7 +166,7 @@ def unpack_memory(stored: Mapping[str, Any]) -> dict[str, Any]:
 def _frame(inputs: RoundInputs) -> tuple[Frame, UsageModel]:
     frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
     frame = add_unreported_violations(inputs.state, frame, inputs.settings)
-    usage, estimates = observe(inputs.usage, frame)
+    usage, estimates = observe(inputs.usage, frame, by_traffic=inputs.early)
     facts = count_rule_facts(inputs.state, frame, inputs.settings)
     return replace(frame, rule_facts=facts, estimates=estimates), usage
 

@@ -164,6 +164,15 @@ class Rounds(Section):
         hi=86_400,
         pulsar=(PulsarName("loadBalancerSheddingIntervalMinutes", factor=60, unit="minutes"),),
     )
+    least_interval_s: int = key(
+        20,
+        "Time after a round from which the next may come before its time: when load has shifted far, or when open "
+        "orders kept moves back. 0, or round_interval_s and more: never.",
+        source=DESIGN,
+        unit="s",
+        lo=0,
+        hi=86_400,
+    )
     late_allowance_ms: int = key(
         2_000,
         "How late reports may be: a round at T waits for reports newer than T plus this.",

@@ -48,13 +48,15 @@ class Traits:
     Pulsar's own strategies have limits of their own; under a budget they would not be what others are compared with.
     `knobs`: the parts of `PolicySettings` that are its own, besides those that every strategy reads; None: not known,
     so it may read any. `from_pulsar`: Pulsar has it too, and it is Pulsar's to decide what it does. `estimates`: the
-    scores that its moves begin and end with are those of the usage model, not the readings of the round.
+    scores that its moves begin and end with are those of the usage model, not the readings of the round. `early`: it
+    may be asked between two rounds; one that counts rounds for how long something has lasted must not be.
     """
 
     budgeted: bool = True
     knobs: tuple[str, ...] | None = None
     from_pulsar: bool = False
     estimates: bool = False
+    early: bool = False
 
 
 _DEFAULT_TRAITS = Traits()

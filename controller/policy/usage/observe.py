@@ -35,9 +35,10 @@ WANDER_PACE = 0.15
 LARGEST = 2.0**53  # of an estimate in whole units: a sum of a few still fits
 
 
-def observe(model: UsageModel, frame: Frame) -> tuple[UsageModel, Estimates]:
-    """The model after this round, and what it makes of the frame."""
+def observe(model: UsageModel, frame: Frame, by_traffic: bool = False) -> tuple[UsageModel, Estimates]:
+    """The model after this round, and what it makes of the frame. `by_traffic`: whatever the readings of usage say."""
     seen = Seen.of(frame)
+    seen = replace(seen, usage=np.full(len(seen.usage), np.nan)) if by_traffic else seen
     model = model.aligned(frame.brokers, frame.bundles).forget_ended(frame.broker("incarnation"))
     full = seen.usage >= FULL * seen.limit
     misread = _misread(model, seen)

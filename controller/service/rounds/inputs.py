@@ -8,7 +8,8 @@ from controller.config.settings import Settings
 from controller.domain.state import ClusterState
 from controller.ledger.loads import read_panes
 from controller.ledger.tables import TableRoot
-from controller.policy.round import RoundInputs
+from controller.policy.round import RoundInputs, as_commanded
+from controller.policy.strategies import get, traits_of
 from controller.policy.usage.model import UsageModel
 from controller.service.rounds.schedule import Schedule
 
@@ -20,11 +21,24 @@ class InputReader:
         self._settings, self._tables = settings, tables
         self._policy = policy_settings(settings)
 
+    def may_be_early(self, state: ClusterState) -> bool:
+        """Whether the strategy in charge can be asked between two rounds."""
+        return traits_of(get(as_commanded(self._policy, state).strategy)).early
+
     def read(
-        self, round_id: str, at_ms: int, state: ClusterState, usage: UsageModel, lagging: frozenset[str] = frozenset()
+        self,
+        round_id: str,
+        at_ms: int,
+        state: ClusterState,
+        usage: UsageModel,
+        lagging: frozenset[str] = frozenset(),
+        horizon_ms: int | None = None,
+        early: bool = False,
     ) -> RoundInputs:
-        """The inputs of the round at this time of the reports' axis. `state` must not change afterwards."""
-        panes = read_panes(self._tables, at_ms, self._settings.loads.short_horizon_s * 1000)
+        """The inputs of the round at this time of the reports' axis. `state` must not change afterwards. `horizon_ms`:
+        how far back it looks; None: as configured."""
+        usual_ms = self._settings.loads.short_horizon_s * 1000
+        panes = read_panes(self._tables, at_ms, usual_ms if horizon_ms is None else horizon_ms)
         return RoundInputs(
             round_id=round_id,
             at_ms=at_ms,
@@ -36,14 +50,17 @@ class InputReader:
             code_version=controller.__version__,
             lagging=lagging,
             usage=usage,
+            early=early,
         )
 
 
 def schedule_of(settings: Settings, every: bool = False) -> Schedule:
     """The times of rounds as configured. `every`: see `Schedule`."""
+    interval_ms, least_ms = settings.rounds.round_interval_s * 1000, settings.rounds.least_interval_s * 1000
     return Schedule(
-        interval_ms=settings.rounds.round_interval_s * 1000,
+        interval_ms=interval_ms,
         late_allowance_ms=settings.rounds.late_allowance_ms,
         pane_ms=settings.loads.pane_s * 1000,
         every=every,
+        least_ms=least_ms if 0 < least_ms < interval_ms else None,
     )

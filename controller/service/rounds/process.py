@@ -20,12 +20,14 @@ from controller.config.table_root import table_root
 from controller.domain.decision import RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError, describe_error
+from controller.domain.state import ClusterState
 from controller.ledger.follower import Follower
 from controller.ledger.loads import LoadsProgressWatch
 from controller.policy.round import learn_and_decide
 from controller.policy.usage.judged import Judged
 from controller.process.logs import configure_logs
 from controller.process.plugins import use_installed_strategies
+from controller.service.rounds.early import EarlyRounds, Trigger
 from controller.service.rounds.gains import Gains
 from controller.service.rounds.inputs import InputReader, schedule_of
 from controller.service.rounds.restraint import Restraint
@@ -97,6 +99,7 @@ class Rounds:
         self._follower = Follower(tables.again())
         self._follower.bootstrap()
         self._usage = LearnedUsage(tables.again(), self._follower.state.round_at_ms)
+        self._early = EarlyRounds(settings, tables.again())
         self.gains = Gains(1_000 * (settings.loads.short_horizon_s + settings.loads.pane_s))
         self._restraint = Restraint(settings.rounds.least_realised)
         self._awaited: tuple[int, str] | None = None  # at_ms and id of the round that was sent but is not journaled yet
@@ -106,16 +109,19 @@ class Rounds:
 
         A round requested by command is in the state, so a worker that starts after a crash computes it as well.
         """
+        awaited = self._awaited
         for entry in self._follower.catch_up():
             self._read(entry)
         if self._awaited is not None:
             return None
+        if awaited is not None:
+            self._early.note_journaled(self._follower.state)
         progress, state = self._progress(), self._follower.state
         at_ms = self._schedule.now(progress) if state.round_wanted else None
         if at_ms is not None and at_ms >= state.round_at_ms:  # otherwise wait for load reports
             return self._round(at_ms, f"{at_ms}-{state.round_wanted_seq}")
         due = self._schedule.next_due(state.round_at_ms, progress)
-        return self._round(due, str(due)) if due is not None else None
+        return self._round(due, str(due)) if due is not None else self._early_round(state, progress)
 
     def judge_moves(self) -> tuple[Judged, ...]:
         """What moves of earlier rounds have brought, as soon as it is known; each once."""
@@ -136,6 +142,7 @@ class Rounds:
         """Store what our round learned once it is journaled; stop waiting for it then, or once a later one is, which
         makes it void (`controller.control.rounds`)."""
         self.gains.note_entry(entry)
+        self._early.note_entry(entry)
         if entry.kind is not Kind.ROUND or entry.data.get("challenger") or self._awaited is None:
             return
         at_ms, round_id = int(entry.data["at_ms"]), str(entry.data.get("round_id", ""))
@@ -147,13 +154,27 @@ class Rounds:
         progress = self._loads.poll()
         return Progress(progress.first_event_ms, progress.newest_event_ms) if progress else None
 
-    def _round(self, at_ms: int, round_id: str) -> RoundsDone:
-        began = time.monotonic()
-        inputs = self._inputs.read(round_id, at_ms, self._follower.state.copy(), self._usage.model, self.lagging)
+    def _early_round(self, state: ClusterState, progress: Progress | None) -> RoundsDone | None:
+        at_ms = self._schedule.early(state.round_at_ms, progress)
+        if at_ms is None or not self._inputs.may_be_early(state):
+            return None
+        trigger = self._early.look(at_ms, state, self._usage.model)
+        if trigger is None:
+            return None
+        log.info("a round before its time: %s", trigger.text)
+        return self._round(at_ms, f"{at_ms}-early", trigger)
+
+    def _round(self, at_ms: int, round_id: str, early: Trigger | None = None) -> RoundsDone:
+        began, state, horizon_ms = time.monotonic(), self._follower.state.copy(), self._early.horizon_ms(at_ms)
+        inputs = self._inputs.read(
+            round_id, at_ms, state, self._usage.model, self.lagging, horizon_ms, early=early is not None
+        )
         results, model = learn_and_decide(inputs)
-        usage_hash = self._usage.learn(model, at_ms)
+        usage_hash = self._usage.learn(model, at_ms) if early is None else self._usage.hash
         self._awaited = at_ms, round_id
         self.gains.note_computed(results[0])
-        results = tuple(replace(result, usage_hash=usage_hash) for result in results)
+        self._early.note_computed(inputs, self._usage.model, results[0])
+        because = None if early is None else early.data
+        results = tuple(replace(result, usage_hash=usage_hash, early=because) for result in results)
         results = (replace(results[0], missed=self._restraint.take_untold()), *results[1:])
         return RoundsDone(results, round((time.monotonic() - began) * 1000))

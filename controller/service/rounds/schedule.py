@@ -1,7 +1,8 @@
 """When a round is due, in event time of the load reports. Pure, so that a replay's speed makes no difference.
 
 Rounds are at multiples of the interval. The round at T is due once a report newer than T + the late allowance has been
-committed. A live controller that lags skips to the newest T that is due; a replay evaluates every T in order.
+committed. A live controller that lags skips to the newest T that is due; a replay evaluates every T in order. Between
+two of them a live controller may run early ones, at least `least_ms` after the round before.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The times of rounds. `every`: skip no T, as in replays."""
+    """The times of rounds. `every`: skip no T, as in replays. `least_ms`: None for no early rounds."""
 
     interval_ms: int
     late_allowance_ms: int
     pane_ms: int
     every: bool = False
+    least_ms: int | None = None
 
     def next_due(self, last_at_ms: int, progress: Progress | None) -> int | None:
         """The T of the round to run now, or None. `last_at_ms` is the newest journaled round's T, 0 for none."""
@@ -36,6 +38,13 @@ class Schedule:
         if following > newest:
             return None
         return following if self.every else newest
+
+    def early(self, last_at_ms: int, progress: Progress | None) -> int | None:
+        """The T at which an early round could be run now, or None."""
+        if self.every or self.least_ms is None or not last_at_ms:
+            return None
+        newest = self.now(progress)
+        return newest if newest is not None and newest >= last_at_ms + self.least_ms else None
 
     def now(self, progress: Progress | None) -> int | None:
         """The T of a commanded round: the end of the newest complete pane; None without one."""

@@ -31,6 +31,11 @@ class LearnedUsage:
         self._unstored = False
         self.model = self._kept.model  # all of it, of which the best known bundles are kept
 
+    @property
+    def hash(self) -> str:
+        """Of the model as the last round left it."""
+        return self._hash
+
     def learn(self, model: UsageModel, at_ms: int) -> str:
         """Take the model after a round; returns the hash that the round is to name. A window that was learned before,
         or an earlier one, teaches nothing."""

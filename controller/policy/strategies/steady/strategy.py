@@ -31,7 +31,7 @@ class Steady:
 
     name = NAME
     rules = 16
-    traits = Traits(knobs=("steady",), estimates=True)
+    traits = Traits(knobs=("steady",), estimates=True, early=True)
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
         """Memory: `v`, `brokers` (id -> incarnation and how long it has been above or below), `advised`; integers."""

@@ -1,0 +1,79 @@
+"""Whether load has shifted so far since the last round that the next one should not wait for its time.
+
+Traffic tells, not readings of usage: it is counted, shows a change at once, and no noise makes it jump. A shift counts
+once it has lasted, and between processes that were there before: who joins or leaves is no shift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.domain.load import BUNDLE_FIELDS
+from controller.policy.usage.drivers import DRIVER_COLUMNS
+from controller.policy.usage.model import UsageModel
+from controller.policy.usage.seen import weigh
+
+FAR = 0.3  # of the level: who is less far above it can wait for the next round
+GROWN = 0.1  # of the level, since the last round
+LEAST_LEVEL = 0.3  # of the limits: shifts in a nearly idle cluster are measured against this
+_FIELDS = [BUNDLE_FIELDS[at] for at in DRIVER_COLUMNS]
+
+Columns = Mapping[str, NDArray[Any]]
+
+
+class Work(NamedTuple):
+    """CPU that a process needs for its traffic, and its limit."""
+
+    used: float
+    limit: float
+
+
+class Shift(NamedTuple):
+    """How far above the level a broker was in the last round, and is now; as shares of the level."""
+
+    broker: str
+    before: float
+    now: float
+
+
+Works = Mapping[tuple[str, int], Work]  # by broker and incarnation
+
+
+def work_of(model: UsageModel, brokers: Columns) -> Works:
+    """What each process needs for the traffic of a window. `brokers`: its averages (`ledger.loads.average_brokers`).
+    Empty while nobody knows what traffic costs."""
+    if model.drivers is None:
+        return {}
+    unit, states = model.drivers.unit, model.brokers
+    place = {name: at for at, name in enumerate(states.names)}
+    traffic = np.column_stack([np.nan_to_num(np.asarray(brokers[name], np.float64)) for name in _FIELDS])
+    cost, limit = weigh(traffic, unit), np.asarray(brokers["cpu_limit"], np.float64)
+    found = {}
+    for row, key in enumerate(zip(brokers["broker"].tolist(), brokers["incarnation"].tolist(), strict=True)):
+        at = place.get(key[0])
+        if at is not None and limit[row] > 0:  # NaN: not known
+            base, speed = float(np.nan_to_num(states.base[at])), float(states.speed[at])
+            found[key] = Work(base + speed * float(cost[row]), float(limit[row]))
+    return found
+
+
+def find_shift(before: Works, since: Sequence[Works]) -> Shift | None:
+    """The broker that is far above the level in each of these windows, and by more than in the last round; the
+    farthest of several."""
+    common = set(before).intersection(*since) if since else set()
+    if len(common) < 2:
+        return None
+    was = _deviations(before, common)
+    now = [_deviations(window, common) for window in since]
+    found = [Shift(key[0], was[key], min(window[key] for window in now)) for key in sorted(common)]
+    shifts = [one for one in found if one.now >= FAR and one.now - one.before >= GROWN]
+    return max(shifts, key=lambda one: one.now, default=None)
+
+
+def _deviations(works: Works, of: set[tuple[str, int]]) -> dict[tuple[str, int], float]:
+    level = sum(works[key].used for key in of) / sum(works[key].limit for key in of)
+    return {key: (works[key].used / works[key].limit - level) / max(level, LEAST_LEVEL) for key in of}
