@@ -158,6 +158,9 @@ class Gains:
     realised: float
 
 
+EARLY = "-early"  # the end of the id of a round that came before its time
+
+
 @dataclass(frozen=True, slots=True)
 class RoundResult:
     """The result of one evaluation of the whole cluster, which the control step receives as an event.

@@ -256,7 +256,8 @@ def _origin(reader: Reader, bundle: str) -> list[Row]:
 def _round(view: EvidenceView, row: Row, window_ms: int) -> Row:
     decisions = _decisions_of(view, row)
     realised = judge_moves(view, decisions, window_ms)
-    return {"round": view.with_plan(row), "scores": view.scores(row), "decisions": decisions, "realised": realised}
+    told = {**view.with_plan(row), "early": view.why_early(row)}
+    return {"round": told, "scores": view.scores(row), "decisions": decisions, "realised": realised}
 
 
 def _decisions_of(view: EvidenceView, row: Row, broker: str | None = None) -> list[Row]:

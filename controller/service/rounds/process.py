@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError
 
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
-from controller.domain.decision import RoundResult
+from controller.domain.decision import EARLY, RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError, describe_error
 from controller.domain.state import ClusterState
@@ -162,7 +162,7 @@ class Rounds:
         if trigger is None:
             return None
         log.info("a round before its time: %s", trigger.text)
-        return self._round(at_ms, f"{at_ms}-early", trigger)
+        return self._round(at_ms, f"{at_ms}{EARLY}", trigger)
 
     def _round(self, at_ms: int, round_id: str, early: Trigger | None = None) -> RoundsDone:
         began, state, horizon_ms = time.monotonic(), self._follower.state.copy(), self._early.horizon_ms(at_ms)

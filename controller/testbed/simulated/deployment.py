@@ -221,7 +221,7 @@ class Deployment:
     def _judge_loss(self, name: str) -> None:
         """A controller gives way because another one has committed after it."""
         after = takewhile(lambda version: version.instance != name, reversed(self.store.versions))
-        if not any(after):
+        if not any(version.entries for version in after):
             self.witness.note(f"{name} gives way to another controller, and nobody has committed anything after it")
 
     def _judge_end(self, one: SimBroker, ending: Ending) -> None:

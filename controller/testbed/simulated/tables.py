@@ -3,7 +3,7 @@
 What decides is the real code: `Journal` (compare-and-set, what a commit without an answer means, who slept through a
 clean-up of the log), `ControlTables` (blocks while the outcome is unknown), `Follower` (from a snapshot, commit by
 commit, over those that are gone) and `Snapshots`. Only the store below them is simulated: it may be away, slow, lose
-answers, clean up its log, and forget old entries.
+answers, compact its files, clean up its log, and forget old entries.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ from controller.testbed.simulated.world import Actor, World, delay_ms
 
 SNAPSHOT_EVERY = 20  # entries
 LOG_KEPT = (None, 2, 5, 30)  # versions after which the log is cleaned up: a draw for the whole run; None: never
+COMPACTED = (0.0, 0.02, 0.1)  # the part of the commits right behind which files are compacted: another such draw
+MAINTENANCE = "maintenance"  # of the controller's own process, or of another one
 ANSWER_LOST, NEVER_WRITTEN = "answer lost", "never written"
 NOT_OPENED = 0.3  # of the times when commits go wrong, the table cannot be opened either
 NO_ANSWER_MS = 5_000  # at most, until a request is given up
 
 
 class Version(NamedTuple):
-    """One commit of the journal's table."""
+    """One commit of the journal's table; a compaction has no entries."""
 
     instance: str
     batch: int
@@ -61,7 +63,8 @@ class SimStore:
         self.first_seq = 1  # entries before it have expired
         self.snapshots = SnapshotTable()
         self.on_commit: Callable[[Sequence[Entry], ClusterState], None] = lambda entries, before: None
-        self._log_kept = world.dice("log").choice(LOG_KEPT)
+        self._dice = world.dice("log")
+        self._log_kept, self._compacted = self._dice.choice(LOG_KEPT), self._dice.choice(COMPACTED)
 
     @property
     def up(self) -> bool:
@@ -81,8 +84,11 @@ class SimStore:
         self.state = before.copy()
         for entry in version.entries:
             apply_in_place(self.state, entry)
-        if self._log_kept is not None and len(self.versions) - self.checkpoint > self._log_kept:
-            self.checkpoint = len(self.versions) - 1
+        due = self._log_kept is not None and len(self.versions) - self.checkpoint > self._log_kept
+        if self._dice.random() < self._compacted:
+            self.versions.append(Version(MAINTENANCE, len(self.versions), ()))
+            due = self._log_kept is not None
+        self.checkpoint = len(self.versions) - 1 if due else self.checkpoint
         self.on_commit(version.entries, before)
 
     def expire(self) -> bool:
@@ -214,6 +220,8 @@ class SimJournal(Journal):
         if number < self._store.checkpoint:
             raise LogGone(f"version {number} was cleaned up")
         version = self._store.versions[number]
+        if not version.entries:
+            return Commit(number, {}, (), removed_data=False, transactions={})
         info = {"ballast.instance": version.instance, "ballast.seq": version.entries[-1].seq}
         return Commit(number, info, (), removed_data=True, transactions={version.instance: version.batch})
 

@@ -39,7 +39,7 @@ class World:
         work = zip(self.owner, self.traffic, self.factor, strict=True)
         return self.base[broker] + self.speed[broker] * sum(t * f for owner, t, f in work if owner == broker)
 
-    def round(self) -> Estimates:
+    def round(self, by_traffic: bool = False) -> Estimates:
         built: ClusterBuilder = cluster()
         for name in self.base:
             points = sum(t for owner, t in zip(self.owner, self.traffic, strict=True) if owner == name)
@@ -47,7 +47,8 @@ class World:
             built.brokers[name]["cpu_usage"] = self.stale.get(name, min(self.cpu(name), 100.0))
         for points, owner in zip(self.traffic, self.owner, strict=True):
             built.bundle(owner, cpu=points)
-        self.model, estimates = observe(self.model, built.later(self.at_ms).snapshot().frame)
+        frame = built.later(self.at_ms).snapshot().frame
+        self.model, estimates = observe(self.model, frame, by_traffic)
         self.at_ms += self.interval_ms
         return estimates
 
@@ -328,3 +329,18 @@ def _apply(world: World, change: Callable[[], object]) -> None:
         world.speed.setdefault(name, 1.0)
         world.incarnation.setdefault(name, 1)
     world.owner = [owner if owner in world.base else "b1" for owner in world.owner]
+
+
+def test_by_traffic_alone_a_rise_is_seen_whatever_the_readings_say() -> None:
+    world = World({"a": [10, 10, 10], "b": [10, 10, 10], "c": [10, 10, 10]}, base=4.0)
+    world.rounds(8)
+    learned = world.model
+    before = {name: world.cpu(name) for name in "abc"}
+    world.stale = before
+    world.traffic[0] = world.traffic[1] = 25.0
+    estimates = world.round(by_traffic=True)
+    used = estimates.broker("cpu_used") / POINT
+    assert used[0] == pytest.approx(world.cpu("a"), rel=0.1)
+    assert used[1:] == pytest.approx([world.cpu("b"), world.cpu("c")], rel=0.1)
+    assert (world.model.bundles.factor == learned.bundles.factor).all(), "and nothing is learned of what bundles cost"
+    assert (world.model.brokers.base == learned.brokers.base).all()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from controller.service.rounds.schedule import Progress, Schedule
@@ -53,3 +55,18 @@ def test_no_round_before_the_first_report() -> None:
 def test_a_commanded_round_takes_the_newest_complete_pane() -> None:
     assert LIVE.now(Progress(T0, T0 + 34_000)) == T0 + 30_000
     assert LIVE.now(Progress(T0 + 1, T0 + 5_000)) is None
+
+
+def test_an_early_round_keeps_its_distance_to_the_one_before() -> None:
+    early = replace(LIVE, least_ms=20_000)
+    assert early.early(T0, Progress(T0 - 500_000, T0 + 22_000)) is None
+    assert early.early(T0, Progress(T0 - 500_000, T0 + 22_001)) == T0 + 20_000
+    assert early.early(T0, Progress(T0 - 500_000, T0 + 41_000)) == T0 + 30_000, "the newest complete pane"
+    assert early.early(T0, None) is None
+    assert early.early(0, Progress(T0, T0 + 62_000)) is None, "the first round is a usual one"
+
+
+def test_there_are_no_early_rounds_where_they_are_off_or_in_replays() -> None:
+    progress = Progress(T0 - 500_000, T0 + 50_000)
+    assert LIVE.early(T0, progress) is None
+    assert replace(REPLAY, least_ms=1_000).early(T0, progress) is None
