@@ -170,7 +170,7 @@ class RoundResult:
     `memory` is journaled and passed to the next round. `plan_hash` covers inputs and decisions.
     `loads` are the basis of placements until the next round; they are not part of the plan. `usage_hash` names the
     usage model after the round; "" where none is kept. `missed`: the last moves brought too little, even by the prior.
-    `early`: why it did not wait for its time, as plain values.
+    `because`: of what it did not wait for its time, or goes by traffic; as plain values.
     """
 
     round_id: str
@@ -186,7 +186,7 @@ class RoundResult:
     loads: RoundLoads | None = field(default=None, compare=False, repr=False)
     usage_hash: str = ""
     missed: Gains | None = field(default=None, compare=False)
-    early: Mapping[str, Any] | None = field(default=None, compare=False)
+    because: Mapping[str, Any] | None = field(default=None, compare=False)
 
 
 class PlanPhase(str, Enum):

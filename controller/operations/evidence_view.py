@@ -26,7 +26,7 @@ from controller.operations.plans.kept_plans import (
     was_executed_later,
 )
 from controller.operations.reading import MissingTable, Reader
-from controller.operations.rounds.early import why_early
+from controller.operations.rounds.early import why_round
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
 JSON_COLUMNS = ("evidence_json", "before_json", "after_json")
@@ -80,9 +80,9 @@ class EvidenceView:
         """A round's row with its `plan`, which waited for an operator; None for a round that left none waiting."""
         return {**of_round, "plan": find_plan(self.plans(), of_round)}
 
-    def why_early(self, of_round: Row) -> str | None:
+    def why_round(self, of_round: Row) -> str | None:
         """Why a round came before its time; None for one that did not."""
-        return why_early(self._reader, of_round)
+        return why_round(self._reader, of_round)
 
     def last_round(self) -> Row | None:
         """The newest round of the strategy in charge. None also where the table is missing: what shows it beside other

@@ -55,7 +55,8 @@ class RoundInputs:
     (`ledger.loads.Panes`).
 
     `at_ms` is the round's time on the load reports' axis. `lagging`: brokers that must be granted nothing. `usage`:
-    what earlier rounds taught of brokers and bundles. `early`: the round is before its time (`service.rounds.early`).
+    what earlier rounds taught of brokers and bundles. `early`: the round is before its time; `by_traffic`: readings of
+    usage may be of a time before a shift (`service.rounds.early`).
     """
 
     round_id: str
@@ -69,6 +70,7 @@ class RoundInputs:
     lagging: frozenset[str] = frozenset()
     usage: UsageModel = field(default_factory=UsageModel)
     early: bool = False
+    by_traffic: bool = False
 
 
 def run_round(inputs: RoundInputs) -> RoundResult:
@@ -166,7 +168,7 @@ def unpack_memory(stored: Mapping[str, Any]) -> dict[str, Any]:
 def _frame(inputs: RoundInputs) -> tuple[Frame, UsageModel]:
     frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
     frame = add_unreported_violations(inputs.state, frame, inputs.settings)
-    usage, estimates = observe(inputs.usage, frame, by_traffic=inputs.early)
+    usage, estimates = observe(inputs.usage, frame, by_traffic=inputs.by_traffic)
     facts = count_rule_facts(inputs.state, frame, inputs.settings)
     return replace(frame, rule_facts=facts, estimates=estimates), usage
 

@@ -24,7 +24,8 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from controller.domain.errors import ConfigError
-from controller.process.access.access import HEALTH, METRICS, NO_ACCESS_RULES, HttpAccess, check_exposure, url_of
+from controller.process.access.access import NO_ACCESS_RULES, HttpAccess, check_exposure, url_of
+from controller.process.access.endpoints import HEALTH, METRICS, PATHS
 from controller.process.access.guard import CERTIFIED, Guard
 from controller.process.access.renewal import keep_renewed, renewal_of_server
 from controller.process.access.tokens import warn_if_shared
@@ -33,7 +34,6 @@ from controller.process.metrics import CONTENT_TYPE, exposition
 log = logging.getLogger(__name__)
 
 Health = Callable[[], Sequence[str]]
-PATHS = {HEALTH: "/healthz", METRICS: "/metrics"}
 
 
 def make_app(registry: CollectorRegistry, health: Health, routes: Sequence[BaseRoute] = ()) -> Starlette:

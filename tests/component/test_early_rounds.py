@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.domain.decision import MOVES, RoundResult
+from controller.domain.decision import EARLY, MOVES, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.events import RoundFinished
+from controller.operations.evidence_view import EvidenceView
+from controller.operations.reading import Reader
 from controller.service.rounds.process import Rounds
 from tests.short_run import ShortRun
 
@@ -33,6 +35,8 @@ class Clock:
         self.run.load.rates = {str(b): USUAL for b in self.run.state.namespaces["t/n"]}
         self.rounds = Rounds(self.run.settings, every_round=False)
         self.done: list[RoundResult] = []
+        for _ in range(3):
+            self.to_next_round()
 
     def pass_panes(self, count: int) -> list[RoundResult]:
         """The rounds of so many panes."""
@@ -50,7 +54,7 @@ class Clock:
         """Until a usual round has been run."""
         while True:
             for found in self.pass_panes(1):
-                if found.early is None:
+                if not is_early(found):
                     return found
 
     def heat(self, broker: str, times: float) -> list[str]:
@@ -62,10 +66,11 @@ class Clock:
 
 @pytest.fixture
 def clock(tmp_path: Path) -> Clock:
-    made = Clock(tmp_path / "tables")
-    for _ in range(4):
-        made.to_next_round()
-    return made
+    return Clock(tmp_path / "tables")
+
+
+def is_early(result: RoundResult) -> bool:
+    return result.round_id.endswith(EARLY)
 
 
 def moves_of(result: RoundResult) -> list[tuple[str | None, str | None]]:
@@ -73,62 +78,73 @@ def moves_of(result: RoundResult) -> list[tuple[str | None, str | None]]:
 
 
 def test_a_round_comes_early_once_a_shift_has_lasted_two_panes(clock: Clock) -> None:
-    assert all(result.early is None for result in clock.done), "even load brings no early round"
+    assert not any(map(is_early, clock.done)), "even load brings no early round"
     learned = clock.done[-1].usage_hash
     hot = clock.heat("b1:8080", 3)
     assert clock.pass_panes(1) == [], "one pane may be a hiccup"
     (early,) = clock.pass_panes(2)
-    assert early.early is not None
-    assert early.early["shifted_to"] == "b1:8080"
-    assert early.early["above_pct"] > 40 > 10 > early.early["before_pct"]
+    assert early.because is not None
+    assert early.because["shifted_to"] == "b1:8080"
+    assert early.because["above_pct"] > 40 > 10 > early.because["before_pct"]
     assert early.at_ms % 60_000, "between two usual rounds"
     assert {source for source, _ in moves_of(early)} == {"b1:8080"}
     assert {bundle for _, bundle in moves_of(early)} & set(hot)
-    assert early.usage_hash == learned, "an early round learns nothing"
-    (entry,) = [e for e in clock.run.entries if e.kind is Kind.ROUND and "early" in e.data]
-    assert entry.data["early"] == early.early
-    assert entry.data["round_id"].endswith("-early")
-
-
-def test_it_sees_the_load_since_the_shift_and_so_does_the_round_after_it(clock: Clock) -> None:
-    clock.heat("b1:8080", 3)
-    found = clock.pass_panes(3)
-    (early,) = [one for one in found if one.early is not None]
+    assert early.usage_hash == learned, "an early round teaches nothing"
+    (entry,) = [e for e in clock.run.entries if e.kind is Kind.ROUND and "because" in e.data]
+    assert entry.data["because"] == early.because
     usual = clock.to_next_round()
-    for result in (early, usual):
-        seen = {str(row["broker"]): row for row in result.scores}
-        assert len(seen) == 3
-    assert moves_of(early)
     assert not moves_of(usual), "an average over both times would have taken the hot broker for a cold one"
+    assert usual.usage_hash != learned
+    view = EvidenceView(Reader(clock.run.settings))
+    why = {row["round_id"]: view.why_round(row) for row in view.rounds()}
+    assert str(why[early.round_id]).startswith("before its time: load had shifted to b1:8080 (")
+    assert why[usual.round_id] is None
 
 
-def test_nothing_comes_early_within_the_least_interval_or_where_it_is_off(tmp_path: Path, clock: Clock) -> None:
+def test_a_usual_round_that_sees_a_shift_goes_by_what_came_since(clock: Clock) -> None:
+    learned = clock.done[-1].usage_hash
+    clock.pass_panes(3)
     clock.heat("b1:8080", 3)
-    early = [one for one in clock.pass_panes(4) if one.early is not None]
-    assert len(early) == 1, "the same shift is no reason for another one"
-    off = Clock(tmp_path / "off", "rounds.least_interval_s=0")
-    for _ in range(4):
-        off.to_next_round()
-    off.heat("b1:8080", 3)
-    assert off.pass_panes(4) == []
+    (usual,) = clock.pass_panes(3)
+    assert not is_early(usual)
+    assert usual.because is not None
+    assert {source for source, _ in moves_of(usual)} == {"b1:8080"}
+    assert usual.usage_hash == learned
+    clock.heat("b2:8080", 3)
+    assert any(map(is_early, clock.pass_panes(3))), "load may shift to another broker next"
+    assert clock.to_next_round().usage_hash != learned
+
+
+def test_load_that_shifts_to_the_same_broker_again_waits(clock: Clock) -> None:
+    clock.heat("b1:8080", 3)
+    assert len(clock.pass_panes(4)) == 1, "the same shift is no reason for another round"
+    clock.to_next_round()
+    clock.run.load.rates = dict.fromkeys(clock.run.load.rates, USUAL)
+    clock.to_next_round()
+    clock.heat("b1:8080", 4)
+    assert clock.pass_panes(4) == []
 
 
 def test_a_strategy_that_counts_rounds_is_not_asked_early(tmp_path: Path) -> None:
     clock = Clock(tmp_path / "tables", "rounds.strategy=headroom", "rounds.challengers=steady")
-    for _ in range(4):
-        clock.to_next_round()
     clock.heat("b1:8080", 3)
     assert clock.pass_panes(4) == []
     clock.run.command("strategy", strategy="steady", challengers=["headroom"])
-    clock.heat("b2:8080", 3)
+    clock.to_next_round()
+    clock.heat("b2:8080", 4)
     kept = clock.run.state.round_memory.get("headroom")
     assert kept
-    found = clock.pass_panes(6)
-    assert any(one.early is not None for one in found)
-    early = next(one for one in found if one.early is not None)
+    (early,) = clock.pass_panes(3)
+    assert is_early(early)
     assert early.memory["headroom"] == kept, "who was not asked keeps its memory"
 
 
-def test_a_broker_that_joins_or_leaves_is_no_shift(clock: Clock) -> None:
+def test_nothing_comes_early_where_it_is_off(tmp_path: Path) -> None:
+    clock = Clock(tmp_path / "tables", "rounds.least_interval_s=0")
+    clock.heat("b1:8080", 3)
+    assert clock.pass_panes(4) == []
+
+
+def test_a_broker_that_joins_is_no_shift(clock: Clock) -> None:
     clock.run.join("b4:8080")
-    assert [one for one in clock.pass_panes(4) if one.early is not None] == []
+    assert clock.pass_panes(4) == []

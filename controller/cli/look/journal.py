@@ -24,7 +24,7 @@ from controller.domain.strict_json import is_whole
 from controller.ledger.follower import Follower
 from controller.operations.plans.plan_words import entry_text
 from controller.operations.reading import Reader
-from controller.operations.rounds.early import early_text
+from controller.operations.rounds.early import because_text
 from controller.operations.text import count_text
 from controller.operations.why.commanded import COMMANDED
 from schemas.journal import JOURNAL
@@ -169,7 +169,7 @@ def _what(entry: Entry) -> str:
         return entry_text(entry)
     if entry.kind is Kind.ROUND:
         counts = " ".join(f"{count} {kind}" for kind, count in entry.data.get("counts", {}).items())
-        return "; ".join(filter(None, [counts, early_text(entry.data)]))
+        return "; ".join(filter(None, [counts, because_text(entry.data)]))
     if entry.kind is Kind.NAMESPACE_CREATED:
         return count_text(len(entry.data["bundles"]), "bundle")
     return " ".join(f"{key}={json.dumps(value)}" for key, value in sorted(entry.data.items()))

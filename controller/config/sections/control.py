@@ -165,7 +165,7 @@ class Rounds(Section):
         pulsar=(PulsarName("loadBalancerSheddingIntervalMinutes", factor=60, unit="minutes"),),
     )
     least_interval_s: int = key(
-        20,
+        10,
         "Time after a round from which the next may come before its time: when load has shifted far, or when open "
         "orders kept moves back. 0, or round_interval_s and more: never.",
         source=DESIGN,

@@ -8,7 +8,7 @@ from pydantic import AfterValidator
 
 from controller.config.definition import DESIGN, Section, key
 from controller.config.sections.control import Names
-from controller.process.access.access import OPENABLE
+from controller.process.access.endpoints import OPENABLE
 
 
 def _endpoints(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ def _summary(ctx: Context, result: RoundResult, mode: str) -> dict[str, object]:
     if result.challenger:  # the memory of all strategies is in the entry of the acting one
         return {**summary, "challenger": True}
     learned: dict[str, object] = {"usage_hash": result.usage_hash} if result.usage_hash else {}
-    learned |= {"early": dict(result.early)} if result.early is not None else {}
+    learned |= {"because": dict(result.because)} if result.because is not None else {}
     waiting = count_waiting(ctx, result, _list_actions(result)) if mode == SHADOW else 0
     would_wait = {"would_wait": waiting} if waiting else {}
     return {**summary, **learned, **would_wait, "memory": {**result.memory, "scores": scores}}

@@ -1,4 +1,4 @@
-"""Why a round came before its time, from its entry in the journal and in words."""
+"""Why a round came before its time, or went by traffic: from its entry in the journal, in words."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from controller.operations.reading import Reader
 from controller.operations.text import count_text
 
 
-def why_early(reader: Reader, of_round: Mapping[str, Any]) -> str | None:
-    """The words for a round's row; None for one that came in time."""
-    if not str(of_round["round_id"]).endswith(EARLY):
-        return None
+def why_round(reader: Reader, of_round: Mapping[str, Any]) -> str | None:
+    """The words for a round's row; None for a usual one."""
     only = {"kind": Kind.ROUND.value}
     entries = reader.rows("journal", "seq", of_round["seq"] - 1, of_round["seq"], ["data"], only).to_pylist()
-    return next((early_text(json.loads(entry["data"])) for entry in entries), None)
+    return next((because_text(json.loads(entry["data"])) for entry in entries), None)
 
 
-def early_text(told: Mapping[str, Any]) -> str | None:
+def because_text(told: Mapping[str, Any]) -> str | None:
     """The words for what an entry tells of its round."""
-    early = told.get("early")
-    if not isinstance(early, Mapping):
+    because = told.get("because")
+    if not isinstance(because, Mapping):
         return None
-    if "shifted_to" in early:
-        rise = f"{early.get('before_pct')} % above the level before, {early.get('above_pct')} % now"
-        return f"before its time: load had shifted to {early['shifted_to']} ({rise}, by its traffic)"
-    moves = count_text(int(early.get("kept_back", 0)), "move")
-    return f"before its time: too many orders were open for {moves} of the round before"
+    when = "before its time" if str(told.get("round_id", "")).endswith(EARLY) else "by traffic"
+    if "shifted_to" in because:
+        rise = f"{because.get('before_pct')} % above the level before, {because.get('above_pct')} % now"
+        return f"{when}: load had shifted to {because['shifted_to']} ({rise}, by its traffic)"
+    moves = count_text(int(because.get("kept_back", 0)), "move")
+    return f"{when}: too many orders were open for {moves} of the round before"

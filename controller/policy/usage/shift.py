@@ -6,7 +6,7 @@ once it has lasted, and between processes that were there before: who joins or l
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,19 +61,20 @@ def work_of(model: UsageModel, brokers: Columns) -> Works:
     return found
 
 
-def find_shift(before: Works, since: Sequence[Works]) -> Shift | None:
+def find_shift(before: Works, since: Sequence[Works], besides: Collection[str] = ()) -> Shift | None:
     """The broker that is far above the level in each of these windows, and by more than in the last round; the
-    farthest of several."""
+    farthest of several. `besides`: brokers that do not count."""
     common = set(before).intersection(*since) if since else set()
     if len(common) < 2:
         return None
-    was = _deviations(before, common)
-    now = [_deviations(window, common) for window in since]
+    limits = {key: since[-1][key].limit for key in common}  # one that has changed makes no shift
+    was = _deviations(before, limits)
+    now = [_deviations(window, limits) for window in since]
     found = [Shift(key[0], was[key], min(window[key] for window in now)) for key in sorted(common)]
-    shifts = [one for one in found if one.now >= FAR and one.now - one.before >= GROWN]
+    shifts = [one for one in found if one.now >= FAR and one.now - one.before >= GROWN and one.broker not in besides]
     return max(shifts, key=lambda one: one.now, default=None)
 
 
-def _deviations(works: Works, of: set[tuple[str, int]]) -> dict[tuple[str, int], float]:
-    level = sum(works[key].used for key in of) / sum(works[key].limit for key in of)
-    return {key: (works[key].used / works[key].limit - level) / max(level, LEAST_LEVEL) for key in of}
+def _deviations(works: Works, limits: Mapping[tuple[str, int], float]) -> dict[tuple[str, int], float]:
+    level = sum(works[key].used for key in limits) / sum(limits.values())
+    return {key: (works[key].used / limit - level) / max(level, LEAST_LEVEL) for key, limit in limits.items()}

@@ -13,9 +13,6 @@ from controller.process.access.loopback import is_loopback
 from controller.process.access.tls import TlsFiles
 from controller.process.access.tokens import TokenFile
 
-HEALTH, METRICS = "health", "metrics"
-OPENABLE = (HEALTH, METRICS)  # endpoints that probes and scrapers ask, which often have no token
-
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:

@@ -1,8 +1,10 @@
-"""Rounds before their time: when load has shifted since the last one, or when open orders kept some of its moves back.
+"""Rounds that a shift of load, or moves that open orders kept back, bring about before their time.
 
-An early round learns nothing of usage: readings may be of the time before the shift, so traffic tells what brokers
-need. After a shift, rounds look no further back than to its begin: an average over both times is of neither. Nothing
-here is stored. A worker that starts again has no early round before its first usual one.
+A round that sees a shift goes by traffic and teaches the usage model nothing, a usual one as well: readings may be of
+the time before. After a shift, rounds look no further back than to its begin: an average over both times is of neither.
+A broker to which load has shifted counts for no other shift for a while, so that bursts that come again and again do
+not bring a round about each time. Nothing here is stored. A worker that starts again finds no shift before its first
+round.
 """
 
 from __future__ import annotations
@@ -26,11 +28,12 @@ from controller.policy.view.tabulate import settled_from_ms
 log = logging.getLogger(__name__)
 
 PANES = 2  # that a shift must last
+AGAIN_MS = 600_000  # until load may shift to the same broker again
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Why a round is early, in words and as the journal has it."""
+    """Why a round does not wait, or goes by traffic; in words and as the journal has it."""
 
     text: str
     data: Mapping[str, Any]
@@ -47,6 +50,8 @@ class EarlyRounds:
         self._looked_ms = 0
         self._before: Works = {}
         self._shifted_ms: int | None = None  # the begin of the last shift
+        self._shifts: dict[str, int] = {}  # broker -> when load has shifted to it
+        self._unlearned = False  # whether the last usual round has taught nothing
         self._undone: dict[str, Decision] = {}  # moves of the last round that did not begin, until it was looked why
         self._kept_back: list[Decision] = []  # by a limit on open orders
 
@@ -56,25 +61,35 @@ class EarlyRounds:
             return self._horizon_ms
         return min(self._horizon_ms, at_ms - self._shifted_ms)
 
-    def look(self, at_ms: int, state: ClusterState, model: UsageModel) -> Trigger | None:
-        """Why there should be a round at this time, the end of a pane; None if it can wait. Each pane is looked at
-        once for shifts."""
-        waiting = [one for one in self._kept_back if self._may_begin(one, at_ms, state)]
-        if at_ms <= self._looked_ms or not self._before:
-            return _kept_back(waiting) if waiting else None
+    def find_shift(self, at_ms: int, model: UsageModel, usual: bool = False) -> Trigger | None:
+        """A shift since the last round that shows at this time, the end of a pane. Each pane is looked at once. Of two
+        `usual` rounds in a row one is to teach something."""
+        if at_ms <= self._looked_ms or not self._before or (usual and self._unlearned):
+            return None
         self._looked_ms = at_ms
         panes = read_broker_panes(self._tables, at_ms, self._pane_ms, PANES)
-        shift = find_shift(self._before, [work_of(model, pane) for pane in panes])
+        recent = [broker for broker, since_ms in self._shifts.items() if at_ms < since_ms + AGAIN_MS]
+        shift = find_shift(self._before, [work_of(model, pane) for pane in panes], recent)
         if shift is None:
-            return _kept_back(waiting) if waiting else None
-        self._shifted_ms = at_ms - PANES * self._pane_ms
+            return None
+        self._shifted_ms, self._shifts[shift.broker] = at_ms - PANES * self._pane_ms, at_ms
         now, before = (round(100 * above) for above in (shift.now, shift.before))
         text = f"load has shifted to {shift.broker}: {now} % above the level by its traffic, {before} % before"
         return Trigger(text, {"shifted_to": shift.broker, "above_pct": now, "before_pct": before})
 
+    def find_kept_back(self, at_ms: int, state: ClusterState) -> Trigger | None:
+        """Moves of the last round that open orders kept back, and that a round at this time could decide about."""
+        waiting = [one for one in self._kept_back if self._may_begin(one, at_ms, state)]
+        if not waiting:
+            return None
+        sources = ", ".join(sorted({str(one.source) for one in waiting}))
+        text = f"too many orders were open for {len(waiting)} moves of the last round, off {sources}"
+        return Trigger(text, {"kept_back": len(waiting)})
+
     def note_computed(self, inputs: RoundInputs, model: UsageModel, result: RoundResult) -> None:
         """A round was computed, after which usage is known as `model` says."""
         self._before = work_of(model, inputs.brokers)
+        self._unlearned = inputs.by_traffic if not inputs.early else self._unlearned
         self._undone = {one.id: one for one in result.decisions if one.kind in MOVES}
         self._kept_back = []
 
@@ -101,9 +116,3 @@ class EarlyRounds:
         if len(cluster.orders) >= in_flight:
             return False
         return all(cluster.orders_of(end) < of_broker for end in (move.source, move.target) if end is not None)
-
-
-def _kept_back(moves: list[Decision]) -> Trigger:
-    sources = ", ".join(sorted({str(one.source) for one in moves}))
-    text = f"{len(moves)} moves of the last round did not begin, as too many orders were open; off {sources}"
-    return Trigger(text, {"kept_back": len(moves)})

@@ -34,6 +34,7 @@ class InputReader:
         lagging: frozenset[str] = frozenset(),
         horizon_ms: int | None = None,
         early: bool = False,
+        by_traffic: bool = False,
     ) -> RoundInputs:
         """The inputs of the round at this time of the reports' axis. `state` must not change afterwards. `horizon_ms`:
         how far back it looks; None: as configured."""
@@ -51,6 +52,7 @@ class InputReader:
             lagging=lagging,
             usage=usage,
             early=early,
+            by_traffic=by_traffic,
         )
 
 

@@ -120,8 +120,13 @@ class Rounds:
         at_ms = self._schedule.now(progress) if state.round_wanted else None
         if at_ms is not None and at_ms >= state.round_at_ms:  # otherwise wait for load reports
             return self._round(at_ms, f"{at_ms}-{state.round_wanted_seq}")
+        watched = self._schedule.watches and self._inputs.may_be_early(state)
         due = self._schedule.next_due(state.round_at_ms, progress)
-        return self._round(due, str(due)) if due is not None else self._early_round(state, progress)
+        if due is not None:
+            shift = self._early.find_shift(due, self._usage.model, usual=True) if watched else None
+            return self._round(due, str(due), shift)
+        early = self._schedule.early(state.round_at_ms, progress) if watched else None
+        return self._early_round(early, state) if early is not None else None
 
     def judge_moves(self) -> tuple[Judged, ...]:
         """What moves of earlier rounds have brought, as soon as it is known; each once."""
@@ -154,27 +159,26 @@ class Rounds:
         progress = self._loads.poll()
         return Progress(progress.first_event_ms, progress.newest_event_ms) if progress else None
 
-    def _early_round(self, state: ClusterState, progress: Progress | None) -> RoundsDone | None:
-        at_ms = self._schedule.early(state.round_at_ms, progress)
-        if at_ms is None or not self._inputs.may_be_early(state):
-            return None
-        trigger = self._early.look(at_ms, state, self._usage.model)
-        if trigger is None:
-            return None
-        log.info("a round before its time: %s", trigger.text)
-        return self._round(at_ms, f"{at_ms}{EARLY}", trigger)
+    def _early_round(self, at_ms: int, state: ClusterState) -> RoundsDone | None:
+        """The round that a shift, or moves kept back, bring about at the end of the newest pane."""
+        shift = self._early.find_shift(at_ms, self._usage.model)
+        trigger = shift or self._early.find_kept_back(at_ms, state)
+        return self._round(at_ms, f"{at_ms}{EARLY}", trigger, early=True) if trigger is not None else None
 
-    def _round(self, at_ms: int, round_id: str, early: Trigger | None = None) -> RoundsDone:
+    def _round(self, at_ms: int, round_id: str, trigger: Trigger | None = None, early: bool = False) -> RoundsDone:
         began, state, horizon_ms = time.monotonic(), self._follower.state.copy(), self._early.horizon_ms(at_ms)
+        if trigger is not None:
+            log.info("round %s: %s", round_id, trigger.text)
+        by_traffic = early or trigger is not None
         inputs = self._inputs.read(
-            round_id, at_ms, state, self._usage.model, self.lagging, horizon_ms, early=early is not None
+            round_id, at_ms, state, self._usage.model, self.lagging, horizon_ms, early=early, by_traffic=by_traffic
         )
         results, model = learn_and_decide(inputs)
-        usage_hash = self._usage.learn(model, at_ms) if early is None else self._usage.hash
+        usage_hash = self._usage.hash if by_traffic else self._usage.learn(model, at_ms)
         self._awaited = at_ms, round_id
         self.gains.note_computed(results[0])
         self._early.note_computed(inputs, self._usage.model, results[0])
-        because = None if early is None else early.data
-        results = tuple(replace(result, usage_hash=usage_hash, early=because) for result in results)
+        because = None if trigger is None else trigger.data
+        results = tuple(replace(result, usage_hash=usage_hash, because=because) for result in results)
         results = (replace(results[0], missed=self._restraint.take_untold()), *results[1:])
         return RoundsDone(results, round((time.monotonic() - began) * 1000))

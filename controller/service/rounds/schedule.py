@@ -39,6 +39,11 @@ class Schedule:
             return None
         return following if self.every else newest
 
+    @property
+    def watches(self) -> bool:
+        """Whether shifts of load between rounds make a difference."""
+        return not self.every and self.least_ms is not None
+
     def early(self, last_at_ms: int, progress: Progress | None) -> int | None:
         """The T at which an early round could be run now, or None."""
         if self.every or self.least_ms is None or not last_at_ms:

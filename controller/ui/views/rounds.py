@@ -52,7 +52,7 @@ def round_(cluster: LiveCluster, round_id: str) -> Row:
     plans = [
         _plan(_round_row(view, row), [d for d in decisions if d["attempt_id"] == row["attempt_id"]]) for row in found
     ]
-    plans[0]["early"] = view.why_early(found[0])
+    plans[0]["because"] = view.why_round(found[0])
     leading = [row for row in everything if not row["challenger"]]
     place = next((at for at, row in enumerate(leading) if row["round_id"] == round_id), None)
     return {

@@ -49,6 +49,19 @@ def test_brokers_count_by_what_they_can_carry() -> None:
     assert find_shift(large, [large | {("b", 1): Work(80.0, 100.0)}] * 2) is not None
 
 
+def test_a_limit_that_changes_is_none() -> None:
+    smaller = {key: Work(one.used, 25.0 if key[0] == "a" else one.limit) for key, one in EVEN.items()}
+    assert find_shift(EVEN, [smaller, smaller]) is None
+
+
+def test_brokers_may_be_left_out() -> None:
+    high = works(a=80, b=70, c=10)
+    found = find_shift(EVEN, [high, high], {"a"})
+    assert found is not None
+    assert found.broker == "b"
+    assert find_shift(EVEN, [high, high], {"a", "b"}) is None
+
+
 def test_who_joins_leaves_or_restarts_is_no_shift() -> None:
     assert find_shift(EVEN, [works(a=40, b=40, c=40, d=0)] * 2) is None
     assert find_shift(EVEN, [works(a=60, b=60)] * 2) is None

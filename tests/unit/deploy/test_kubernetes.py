@@ -13,7 +13,7 @@ from controller.config.http_access import check_http_access
 from controller.config.load import load_settings
 from controller.config.settings import Settings, is_secret
 from controller.domain.ids import check_broker_id
-from controller.process.http import PATHS
+from controller.process.access.endpoints import PATHS
 from controller.process.paths import cache_of
 from controller.process.setup import LOCK_FILE
 from controller.process.setup_lock import read_lock

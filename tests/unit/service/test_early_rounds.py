@@ -48,7 +48,7 @@ class Story:
         self.early.note_journaled(self.driver.state)
 
     def look(self, after_ms: int) -> dict[str, Any] | None:
-        found = self.early.look(AT_MS + after_ms, self.driver.state, UsageModel())
+        found = self.early.find_kept_back(AT_MS + after_ms, self.driver.state)
         return None if found is None else dict(found.data)
 
 
