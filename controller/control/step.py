@@ -23,6 +23,7 @@ from controller.control.order_commands import send_waiting_orders
 from controller.control.orders import expire_orders, on_order_ended
 from controller.control.rounds import on_round
 from controller.control.rounds.approvals import tend_plan
+from controller.control.rounds.in_turn import send_in_turn
 from controller.control.sessions import on_goodbye, on_heartbeat
 from controller.control.splits import on_split_done, on_split_proposed
 from controller.control.step_decisions import StepEvidence
@@ -77,6 +78,7 @@ def step(
     answer_lookups(ctx, rescued)
     on_commands(ctx, [event for event in batch.events if isinstance(event, Command)])
     tend_plan(ctx, batch.read_to_end)
+    send_in_turn(ctx)
     for event in batch.events:
         if isinstance(event, RoundFinished):
             on_round(ctx, event.result)

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from controller.control.kept_loads import KeptLoads
+from controller.domain.decision import Decision
 from controller.domain.facts import order_allowance_ms
 from controller.domain.ids import Session
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
@@ -31,6 +32,16 @@ class QueuedOrder:
     refused_ms: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class InTurn:
+    """Decisions of a round that belong together and wait. `state_seq`: what the round was computed on."""
+
+    round_id: str
+    state_seq: int
+    together: tuple[Decision, ...]
+    since_ms: int
+
+
 @dataclass(slots=True)
 class Watch:
     """Mutated by `step`; owned by one controller process."""
@@ -40,6 +51,7 @@ class Watch:
     deadlines: dict[str, int] = field(default_factory=dict)  # bundle in flight -> when its state expires
     order_deadlines: dict[str, int] = field(default_factory=dict)  # bundle with an open order -> when it expires
     queued_orders: dict[str, QueuedOrder] = field(default_factory=dict)  # by bundle
+    in_turn: list[InTurn] = field(default_factory=list)  # moves of the last round, in its order
     expired: list[tuple[int, str]] = field(default_factory=list)  # (when, broker) of leases that ended
     frozen_since_ms: int | None = None
     listening_until_ms: int = 0  # until then, no session can count as silent

@@ -69,6 +69,7 @@ class Reason(str, Enum):
     GRACE_PERIOD = "201_grace_period"
     BUDGET_SPENT = "202_budget_spent"
     IN_FLIGHT = "203_in_flight"
+    IN_TURN = "204_in_turn"
     NOT_WORTH_MOVING = "205_not_worth_moving"
     ENOUGH_CHOSEN = "206_enough_chosen"
     SETTLING = "207_settling"

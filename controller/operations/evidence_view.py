@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from controller.domain.decision import EXECUTED, FIRST_RULES, OF_STEP
+from controller.domain.decision import EXECUTED, FIRST_RULES, OF_STEP, Reason
 from controller.domain.entries import Kind
 from controller.domain.reasons.words import describe_decision_row, describe_reason, describe_score
 from controller.domain.state import ClusterState
@@ -31,6 +31,7 @@ from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
 
 JSON_COLUMNS = ("evidence_json", "before_json", "after_json")
 _TO_CHOOSE = ("decision_id", "attempt_id", "at_ms", "kind", "source", "target")
+_LONGEST_TURN_MS = 300_000  # from a round's time on the axis of reports until the last of its moves began
 _FEW_TIMES = 100  # of a read that names each of them
 Row = dict[str, Any]
 
@@ -127,7 +128,7 @@ class EvidenceView:
         found = sorted(
             table.to_pylist(), key=lambda row: (-row["at_ms"], -order[row["attempt_id"]], row["decision_id"])
         )[:limit]
-        return self._with_orders(self._with_plans(self._whole(found, wanted))) if found else []
+        return self._with_orders(self._with_turns(self._with_plans(self._whole(found, wanted)))) if found else []
 
     def _choose_from(
         self, order: Mapping[str, int], wanted: Mapping[str, str], from_ms: int, up_to_ms: int | None
@@ -180,11 +181,19 @@ class EvidenceView:
         by_id = {row["decision_id"]: _parse(row) for row in origins}
         return [_with_origin(row, by_id) for row in told]
 
+    def _with_turns(self, rows: Sequence[Row]) -> list[Row]:
+        """`sent_as`: the decision of the control step that carried out one which waited for its turn, or None."""
+        waited = [row for row in rows if row["outcome"] == Reason.IN_TURN.value]
+        if not waited:
+            return [{**row, "sent_as": None} for row in rows]
+        first, last = min(row["at_ms"] for row in waited), max(row["at_ms"] for row in waited) + _LONGEST_TURN_MS
+        counted = self._rows_that_count("decisions", self._attempts(), DECISIONS.names, first, last)
+        steps = _by_origin(counted)
+        return [{**row, "sent_as": steps.get(row["decision_id"])} for row in rows]
+
     def _carried_out(self, times: Collection[int]) -> dict[str, str]:
         """Decisions of rounds, carried out by the control step at these times -> the decisions that did it."""
-        found = self._at_times(times)
-        of_step = map(_parse, found.filter(pc.starts_with(found["decision_id"], OF_STEP)).to_pylist())
-        return {row["evidence"]["decision"]: row["decision_id"] for row in of_step if "decision" in row["evidence"]}
+        return _by_origin(self._at_times(times))
 
     def _at_times(self, times: Collection[int]) -> pa.Table:
         """The decisions that count at these times."""
@@ -288,7 +297,13 @@ def no_rounds_text(state: ClusterState) -> str:
 def carried_out_as(decision: Row) -> str:
     """The id by which the journal names what a decision caused."""
     part = decision["plan"] or {}
-    return str(part.get("carried_out_as") or decision["decision_id"])
+    return str(part.get("carried_out_as") or decision["sent_as"] or decision["decision_id"])
+
+
+def _by_origin(found: pa.Table) -> dict[str, str]:
+    """Decisions of rounds -> those of the control step, among these, that carried them out."""
+    of_step = map(_parse, found.filter(pc.starts_with(found["decision_id"], OF_STEP)).to_pylist())
+    return {row["evidence"]["decision"]: row["decision_id"] for row in of_step if "decision" in row["evidence"]}
 
 
 def _with_origin(decision: Row, origins: Mapping[str, Row]) -> Row:

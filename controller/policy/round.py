@@ -56,7 +56,7 @@ class RoundInputs:
 
     `at_ms` is the round's time on the load reports' axis. `lagging`: brokers that must be granted nothing. `usage`:
     what earlier rounds taught of brokers and bundles. `early`: the round is before its time; `by_traffic`: readings of
-    usage may be of a time before a shift (`service.rounds.early`).
+    usage may be of a time before a shift (`service.rounds.shifts`).
     """
 
     round_id: str

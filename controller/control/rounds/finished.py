@@ -11,6 +11,7 @@ from collections import Counter
 from controller.control.context import Context, Evidence
 from controller.control.rounds.approvals import brokers_over_limit, count_waiting, hold_back
 from controller.control.rounds.carry_out import carry_out, group_swaps
+from controller.control.rounds.in_turn import decide_anew, wait_in_turn
 from controller.domain.decision import Decision, DecisionKind, Gains, Reason, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.state import LIVE, SHADOW
@@ -81,6 +82,10 @@ def _outcomes(ctx: Context, result: RoundResult) -> dict[str, str]:
     if result.challenger:
         return {one.id: "challenger" for one in wanted}
     outcomes = hold_back(ctx, result, wanted)
+    decide_anew(ctx, result)
     for together in group_swaps([one for one in wanted if one.id not in outcomes]):
-        outcomes |= carry_out(ctx, together, result.at_ms)
+        found = carry_out(ctx, together, result.at_ms)
+        if Reason.BUDGET_SPENT.value in found.values():
+            found = wait_in_turn(ctx, result.round_id, result.state_seq, together)
+        outcomes |= found
     return outcomes

@@ -45,6 +45,13 @@ THROTTLED: Mapping[Reason, Explained] = {
         "The bundle is being handed over or split, or this round already has a decision about it.",
         "Wait; `ballast status` shows what is in flight and for how long.",
     ),
+    Reason.IN_TURN: Explained(
+        ("waits for its turn: as many orders are open as may be",),
+        "A limit on open orders keeps the move back until others have ended. Then it is carried out if nothing else "
+        "has changed; the next round decides anew about what still waits.",
+        "Nothing; a higher limit carries out more moves at once, which disturbs more clients at once.",
+        ("pulsar_cluster.orders_in_flight", "pulsar_cluster.orders_per_broker"),
+    ),
     Reason.NOT_WORTH_MOVING: Explained(
         ("would bring too little",),
         "The move would take less off its source than it costs: sessions reconnect, and the bundle pauses.",

@@ -109,9 +109,10 @@ def _part(part: str, plan: Row, move: Mapping[str, Any]) -> Row:
 
 
 def was_executed_later(decision: Mapping[str, Any]) -> bool:
-    """Whether a decision was carried out by the approval of its plan, after its round."""
+    """Whether a decision was carried out after its round: by the approval of its plan, or in its turn."""
     part = decision.get("plan")
-    return part is not None and part["part"] == MOVE and part["outcome"] == EXECUTED
+    approved = part is not None and part["part"] == MOVE and part["outcome"] == EXECUTED
+    return approved or decision.get("sent_as") is not None
 
 
 def is_waiting(plan: Mapping[str, Any]) -> bool:

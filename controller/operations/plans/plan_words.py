@@ -88,7 +88,7 @@ def outcome_text(part: Row) -> str:
 def became_text(decision: Row) -> str:
     """What became of a decision: how its order fell short, what its plan came to, or its own outcome or label."""
     part = decision.get("plan")
-    own = str(decision["outcome"] or decision["label"])
+    own = EXECUTED if decision.get("sent_as") else str(decision["outcome"] or decision["label"])
     return missed_text(decision) or (outcome_text(part) if part else "") or own
 
 

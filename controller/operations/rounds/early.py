@@ -9,7 +9,6 @@ from typing import Any
 from controller.domain.decision import EARLY
 from controller.domain.entries import Kind
 from controller.operations.reading import Reader
-from controller.operations.text import count_text
 
 
 def why_round(reader: Reader, of_round: Mapping[str, Any]) -> str | None:
@@ -25,8 +24,5 @@ def because_text(told: Mapping[str, Any]) -> str | None:
     if not isinstance(because, Mapping):
         return None
     when = "before its time" if str(told.get("round_id", "")).endswith(EARLY) else "by traffic"
-    if "shifted_to" in because:
-        rise = f"{because.get('before_pct')} % above the level before, {because.get('above_pct')} % now"
-        return f"{when}: load had shifted to {because['shifted_to']} ({rise}, by its traffic)"
-    moves = count_text(int(because.get("kept_back", 0)), "move")
-    return f"{when}: too many orders were open for {moves} of the round before"
+    rise = f"{because.get('before_pct')} % above the level before, {because.get('above_pct')} % now"
+    return f"{when}: load had shifted to {because.get('shifted_to')} ({rise}, by its traffic)"

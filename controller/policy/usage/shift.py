@@ -39,6 +39,11 @@ class Shift(NamedTuple):
     before: float
     now: float
 
+    def to_json(self) -> dict[str, Any]:
+        """As the journal has it."""
+        now, before = (round(100 * above) for above in (self.now, self.before))
+        return {"shifted_to": self.broker, "above_pct": now, "before_pct": before}
+
 
 Works = Mapping[tuple[str, int], Work]  # by broker and incarnation
 

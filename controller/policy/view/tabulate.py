@@ -115,7 +115,7 @@ def _find_forbidden(state: ClusterState, brokers: Sequence[str], at_ms: int) -> 
     for broker in brokers:
         if is_suspect(cluster.facts, broker):
             found[broker] = Reason.SUSPECT_BROKER.value
-        elif at_ms < settled_from_ms(cluster, broker):
+        elif at_ms < cluster.settled_at_ms.get(broker, -_LARGEST) + _settle_ms(cluster, broker):
             found[broker] = Reason.SETTLING.value
     if state.modular:
         used = {order.range_text for order in cluster.orders.values() if order.kind is OrderKind.MOVE}
@@ -133,10 +133,9 @@ def _find_forbidden(state: ClusterState, brokers: Sequence[str], at_ms: int) -> 
     return found
 
 
-def settled_from_ms(cluster: ObservedCluster, broker: str) -> int:
-    """From when on the broker's reports show its last move: its statistics were computed twice and then polled."""
-    moved_ms = cluster.settled_at_ms.get(broker, -_LARGEST)
-    return moved_ms + 2 * stats_period_ms(cluster.facts, broker) + POLL_MS
+def _settle_ms(cluster: ObservedCluster, broker: str) -> int:
+    """After a move, the broker's reports show it once its statistics were computed twice and then polled."""
+    return 2 * stats_period_ms(cluster.facts, broker) + POLL_MS
 
 
 def count_rule_facts(state: ClusterState, frame: Frame, settings: PolicySettings) -> RuleFacts | None:

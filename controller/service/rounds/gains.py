@@ -2,8 +2,8 @@
 
 `ballast explain` judges the same moves by the same function from stored rounds. Here the newest rounds are kept in
 memory: a worker that starts again judges no move of the rounds before. A move counts once the journal says that it was
-begun; one that waited for an approval counts in the round in whose time it was carried out, not in the one that wanted
-it. Nothing depends on the outcome, so an error is logged and forgets the kept rounds.
+begun, in its turn as well; one that waited for an approval counts in the round in whose time it was carried out, not in
+the one that wanted it. Nothing depends on the outcome, so an error is logged and forgets the kept rounds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from controller.domain.decision import EXECUTED, MOVES, Decision, KeptPlan, RoundResult
+from controller.domain.decision import EXECUTED, MOVES, OF_STEP, Decision, KeptPlan, RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.ownership import State
 from controller.policy.usage.judged import ROUNDS, Judged, Move
@@ -66,8 +66,8 @@ class Gains:
             self._note_plan(entry)
         elif entry.decision_id is not None and self._rounds and _begins_move(entry):
             newest = self._rounds[-1]
-            if entry.decision_id in newest.decided:
-                newest.begun[entry.decision_id] = newest.decided[entry.decision_id]
+            for name in {entry.decision_id, *_waited(entry, newest.decided)} & newest.decided.keys():
+                newest.begun[name] = newest.decided[name]
 
     def _note_plan(self, entry: Entry) -> None:
         if "moves" in entry.data:
@@ -103,6 +103,14 @@ class Gains:
         """Keep the rounds that are not judged, and those just before them."""
         first = next((at for at, one in enumerate(self._rounds) if not one.judged), len(self._rounds))
         del self._rounds[: max(0, first - ROUNDS + 1, len(self._rounds) - MOST_KEPT)]
+
+
+def _waited(entry: Entry, decided: Mapping[str, Decision]) -> list[str]:
+    """The moves of a round that an order of the control step carries out in their turn."""
+    if entry.kind is not Kind.ORDER or not str(entry.decision_id).startswith(OF_STEP):
+        return []
+    what = entry.bundle, entry.data.get("source"), entry.data.get("target")
+    return [name for name, one in decided.items() if (one.bundle, one.source, one.target) == what]
 
 
 def _begins_move(entry: Entry) -> bool:

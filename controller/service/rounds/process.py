@@ -20,18 +20,18 @@ from controller.config.table_root import table_root
 from controller.domain.decision import EARLY, RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError, describe_error
-from controller.domain.state import ClusterState
 from controller.ledger.follower import Follower
 from controller.ledger.loads import LoadsProgressWatch
 from controller.policy.round import learn_and_decide
 from controller.policy.usage.judged import Judged
+from controller.policy.usage.shift import Shift
 from controller.process.logs import configure_logs
 from controller.process.plugins import use_installed_strategies
-from controller.service.rounds.early import EarlyRounds, Trigger
 from controller.service.rounds.gains import Gains
 from controller.service.rounds.inputs import InputReader, schedule_of
 from controller.service.rounds.restraint import Restraint
 from controller.service.rounds.schedule import Progress
+from controller.service.rounds.shifts import ShiftWatch
 from controller.service.rounds.usage import LearnedUsage
 
 log = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ class Rounds:
         self._follower = Follower(tables.again())
         self._follower.bootstrap()
         self._usage = LearnedUsage(tables.again(), self._follower.state.round_at_ms)
-        self._early = EarlyRounds(settings, tables.again())
+        self._shifts = ShiftWatch(settings, tables.again())
         self.gains = Gains(1_000 * (settings.loads.short_horizon_s + settings.loads.pane_s))
         self._restraint = Restraint(settings.rounds.least_realised)
         self._awaited: tuple[int, str] | None = None  # at_ms and id of the round that was sent but is not journaled yet
@@ -109,13 +109,10 @@ class Rounds:
 
         A round requested by command is in the state, so a worker that starts after a crash computes it as well.
         """
-        awaited = self._awaited
         for entry in self._follower.catch_up():
             self._read(entry)
         if self._awaited is not None:
             return None
-        if awaited is not None:
-            self._early.note_journaled(self._follower.state)
         progress, state = self._progress(), self._follower.state
         at_ms = self._schedule.now(progress) if state.round_wanted else None
         if at_ms is not None and at_ms >= state.round_at_ms:  # otherwise wait for load reports
@@ -123,10 +120,11 @@ class Rounds:
         watched = self._schedule.watches and self._inputs.may_be_early(state)
         due = self._schedule.next_due(state.round_at_ms, progress)
         if due is not None:
-            shift = self._early.find_shift(due, self._usage.model, usual=True) if watched else None
+            shift = self._shifts.find_shift(due, self._usage.model, usual=True) if watched else None
             return self._round(due, str(due), shift)
         early = self._schedule.early(state.round_at_ms, progress) if watched else None
-        return self._early_round(early, state) if early is not None else None
+        shift = self._shifts.find_shift(early, self._usage.model) if early is not None else None
+        return self._round(early, f"{early}{EARLY}", shift, early=True) if early is not None and shift else None
 
     def judge_moves(self) -> tuple[Judged, ...]:
         """What moves of earlier rounds have brought, as soon as it is known; each once."""
@@ -147,7 +145,6 @@ class Rounds:
         """Store what our round learned once it is journaled; stop waiting for it then, or once a later one is, which
         makes it void (`controller.control.rounds`)."""
         self.gains.note_entry(entry)
-        self._early.note_entry(entry)
         if entry.kind is not Kind.ROUND or entry.data.get("challenger") or self._awaited is None:
             return
         at_ms, round_id = int(entry.data["at_ms"]), str(entry.data.get("round_id", ""))
@@ -159,17 +156,11 @@ class Rounds:
         progress = self._loads.poll()
         return Progress(progress.first_event_ms, progress.newest_event_ms) if progress else None
 
-    def _early_round(self, at_ms: int, state: ClusterState) -> RoundsDone | None:
-        """The round that a shift, or moves kept back, bring about at the end of the newest pane."""
-        shift = self._early.find_shift(at_ms, self._usage.model)
-        trigger = shift or self._early.find_kept_back(at_ms, state)
-        return self._round(at_ms, f"{at_ms}{EARLY}", trigger, early=True) if trigger is not None else None
-
-    def _round(self, at_ms: int, round_id: str, trigger: Trigger | None = None, early: bool = False) -> RoundsDone:
-        began, state, horizon_ms = time.monotonic(), self._follower.state.copy(), self._early.horizon_ms(at_ms)
-        if trigger is not None:
-            log.info("round %s: %s", round_id, trigger.text)
-        by_traffic = early or trigger is not None
+    def _round(self, at_ms: int, round_id: str, shift: Shift | None = None, early: bool = False) -> RoundsDone:
+        began, state, horizon_ms = time.monotonic(), self._follower.state.copy(), self._shifts.horizon_ms(at_ms)
+        by_traffic, because = shift is not None, shift.to_json() if shift is not None else None
+        if shift is not None:
+            log.info("round %s: load has shifted to %s: %s", round_id, shift.broker, because)
         inputs = self._inputs.read(
             round_id, at_ms, state, self._usage.model, self.lagging, horizon_ms, early=early, by_traffic=by_traffic
         )
@@ -177,8 +168,7 @@ class Rounds:
         usage_hash = self._usage.hash if by_traffic else self._usage.learn(model, at_ms)
         self._awaited = at_ms, round_id
         self.gains.note_computed(results[0])
-        self._early.note_computed(inputs, self._usage.model, results[0])
-        because = None if trigger is None else trigger.data
+        self._shifts.note_computed(inputs, self._usage.model)
         results = tuple(replace(result, usage_hash=usage_hash, because=because) for result in results)
         results = (replace(results[0], missed=self._restraint.take_untold()), *results[1:])
         return RoundsDone(results, round((time.monotonic() - began) * 1000))

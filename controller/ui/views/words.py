@@ -76,6 +76,9 @@ def _became(decision: Mapping[str, Any]) -> list[str]:
     if decision["challenger"] and not _is_made_up(decision) and decision["kind"] != DecisionKind.SKIP.value:
         return ["A challenger decided it, so nothing was carried out."]
     said = [part_sentence(plan)] if plan else []
+    if decision.get("sent_as"):
+        said.append("It waited for its turn, as many orders were open, and was then carried out.")
+        outcome = EXECUTED
     if outcome not in (None, EXECUTED) and (plan is None or plan["part"] == CARRIES_OUT):
         said.append(f"It was not carried out: {describe_reason(outcome) or outcome}.")
     elif missed_text(decision):

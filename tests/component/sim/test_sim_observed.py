@@ -10,8 +10,10 @@ from collections import Counter
 
 import pytest
 
+from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.errors import InvariantBroken
+from controller.domain.events import RoundFinished
 from controller.domain.facts import MUST_BE_OFF
 from controller.sim.observed.cluster import ObservedSim
 from controller.sim.observed.pulsar import Whims
@@ -39,8 +41,10 @@ def order(sim: ObservedSim, dice: random.Random) -> None:
     if not names or not brokers:
         return
     bundle, broker = dice.choice(names), dice.choice(brokers)
-    what = dice.choice(["move"] * 8 + ["unload", "split", "split", "namespace", "drain", "undrain"])
-    if what == "move":
+    what = dice.choice(["move"] * 8 + ["unload", "split", "split", "namespace", "drain", "undrain"] + ["round"] * 4)
+    if what == "round":
+        decide(sim, dice, names, brokers)
+    elif what == "move":
         sim.command("unload_bundle", bundle=bundle, to=broker)
     elif what == "unload":
         sim.command("unload_bundle", bundle=bundle)
@@ -50,6 +54,22 @@ def order(sim: ObservedSim, dice: random.Random) -> None:
         sim.command("unload_namespace", namespace="t/a", to=broker)
     else:
         sim.command(what, broker=broker)
+
+
+def decide(sim: ObservedSim, dice: random.Random, names: list[str], brokers: list[str]) -> None:
+    """A round wants more moves than may be open at once; some are halves of swaps."""
+    chosen = dice.sample(names, min(len(names), dice.randint(1, 8)))
+    pairs = dict(zip(chosen[::2], chosen[1::2], strict=False)) if dice.random() < 0.3 else {}
+    pairs |= {other: one for one, other in pairs.items()}
+    moves = []
+    for number, name in enumerate(chosen):
+        seen = sim.state.observed.bundles[name]
+        evidence = {"swapped_with": pairs[name]} if name in pairs else {}
+        what = name, seen.broker, dice.choice(brokers), seen.seq
+        reason, id_ = Reason.ABOVE_MEAN, f"r{sim.now_ms}-{number}"
+        moves.append(Decision(id_, DecisionKind.TRANSFER, Label.SUCCESS, reason, *what, evidence=evidence))
+    result = RoundResult(f"r{sim.now_ms}", sim.now_ms, sim.state.seq, "any", tuple(moves), (), {}, "hash")
+    sim.pending.append(RoundFinished(result))
 
 
 def disturb(sim: ObservedSim, dice: random.Random) -> None:

@@ -219,7 +219,7 @@ def test_of_an_approved_plan_orders_go_as_earlier_ones_end() -> None:
     driver.command("approve", round=ROUND)
     assert list(driver.state.observed.orders) == [str(BUNDLES[0])]
     assert (plan(driver).phase, [one.id for one in plan(driver).moves]) == (PlanPhase.APPROVED, ["d1"])
-    assert decide(driver, order(driver, 3, "c:1"), at_ms=10_060_000) == [Reason.BUDGET_SPENT.value]
+    assert decide(driver, order(driver, 3, "c:1"), at_ms=10_060_000) == [Reason.IN_TURN.value]
     driver.end_order(BUNDLES[0], "moved", owner="b:1")
     assert list(driver.state.observed.orders) == [str(BUNDLES[1])]
     assert driver.state.plan is None

@@ -70,7 +70,8 @@ def test_of_a_swap_both_are_ordered_or_none() -> None:
     driver = observed_driver(with_settings(orders_in_flight=1))
     one = decision(driver, FIRST, "b:1", evidence={"swapped_with": str(SECOND)})
     other = decision(driver, SECOND, "a:1", evidence={"swapped_with": str(FIRST)})
-    assert decide(driver, one, other) == [Reason.BUDGET_SPENT.value] * 2
+    assert decide(driver, one, other) == [Reason.IN_TURN.value] * 2
+    assert not driver.state.observed.orders
     driver = observed_driver()
     assert decide(driver, one, other) == ["executed"] * 2
 
@@ -79,3 +80,68 @@ def test_another_balancer_stops_a_round_and_says_so() -> None:
     driver = observed_driver()
     driver.configure("c:1", shedding=True)
     assert decide(driver, decision(driver, FIRST, "b:1")) == [Reason.ANOTHER_BALANCER.value]
+
+
+class TestTurns:
+    """As many orders are open as may be: the others wait, and are then carried out as decisions of the step."""
+
+    def moves(self, driver: ObservedDriver) -> list[Decision]:
+        return [decision(driver, FIRST, "b:1"), decision(driver, FOURTH, "c:1")]
+
+    def waiting(self, **settings: object) -> ObservedDriver:
+        """Of a round's two moves off one broker the second one waits."""
+        driver = observed_driver(with_settings(orders_per_broker=1, **settings))
+        assert decide(driver, *self.moves(driver)) == ["executed", Reason.IN_TURN.value]
+        return driver
+
+    def test_the_next_is_sent_once_an_order_has_ended(self) -> None:
+        driver = self.waiting()
+        driver.run()
+        assert list(driver.state.observed.orders) == [str(FIRST)]
+        driver.end_order(FIRST, "moved", owner="b:1")
+        order = driver.state.observed.orders[str(FOURTH)]
+        assert (order.source, order.target) == ("a:1", "c:1")
+        assert driver.decided is not None
+        (told,) = driver.decided.decisions
+        assert order.decision_id == told.id
+        assert (told.evidence["round"], told.evidence["decision"]) == ("r10000000", f"r-{FOURTH.lower}")
+        assert driver.decided.outcomes == {told.id: "executed"}
+
+    def test_both_halves_of_a_swap_wait_for_room_for_both(self) -> None:
+        driver = observed_driver(with_settings(orders_per_broker=2))
+        single = decision(driver, FOURTH, "c:1")
+        one = decision(driver, FIRST, "b:1", evidence={"swapped_with": str(SECOND)})
+        other = decision(driver, SECOND, "a:1", evidence={"swapped_with": str(FIRST)})
+        assert decide(driver, single, one, other) == ["executed", *[Reason.IN_TURN.value] * 2]
+        driver.end_order(FOURTH, "moved", owner="c:1")
+        assert sorted(driver.state.observed.orders) == sorted([str(FIRST), str(SECOND)])
+
+    def test_what_has_changed_meanwhile_is_not_sent(self) -> None:
+        driver = self.waiting()
+        driver.tell("b:1", "observed", added=[str(FOURTH)])
+        driver.end_order(FIRST, "moved", owner="b:1")
+        driver.run()
+        assert not driver.state.observed.orders
+
+    def test_another_mode_strategy_or_override_ends_the_wait(self) -> None:
+        for kind, args in (("mode", {"mode": "shadow"}), ("strategy", {"strategy": "steady"})):
+            driver = self.waiting()
+            driver.command(kind, **args)
+            driver.end_order(FIRST, "moved", owner="b:1")
+            driver.command("mode", mode="live")
+            assert not driver.state.observed.orders
+
+    def test_the_next_round_decides_anew_unless_it_could_not_judge_the_brokers_yet(self) -> None:
+        for reason, sent in ((Reason.BALANCED, False), (Reason.SETTLING, True)):
+            driver = self.waiting()
+            skip = Decision("s", DecisionKind.SKIP, Label.SKIP, reason, None, "a:1")
+            driver.round(RoundResult("r2", 10_020_000, driver.state.seq, "test", (skip,), (), {}, "hash"))
+            driver.end_order(FIRST, "moved", owner="b:1")
+            assert bool(driver.state.observed.orders) is sent
+
+    def test_nothing_waits_for_more_than_a_minute(self) -> None:
+        driver = self.waiting()
+        driver.wait(65_000, 5_000)
+        assert list(driver.state.observed.orders) == [str(FIRST)]
+        driver.end_order(FIRST, "moved", owner="b:1")
+        assert not driver.state.observed.orders
