@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+from controller.domain.decision import OF_STEP, Reason
 from controller.domain.entries import Entry, Kind
 from controller.ledger.append import append_rows
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.evidence_words import missed_text
+from controller.operations.plans.plan_words import became_text
 from controller.operations.reading import Reader
 from controller.operations.realised_moves import is_executed_move
 from controller.ui.views.words import sentences_of
@@ -57,6 +60,38 @@ def test_an_order_that_missed_is_told_and_no_move_is_judged_by_it(tmp_path: Path
     assert missed_text(found[arrived["decision_id"]]) == ""
     assert is_executed_move(found[arrived["decision_id"]])
     assert any("elsewhere: broker-9" in text for text in sentences_of(found[missed["decision_id"]]))
+
+
+def test_a_move_that_waited_for_its_turn_is_told_as_carried_out(tmp_path: Path) -> None:
+    """Its row says that it waits; the decision of the control step that sent it names it."""
+    run = play(tmp_path / "tables")
+    root, reader = TableRoot(run.root.root), Reader(run.settings)
+    moved = next(row for row in EvidenceView(reader).decisions() if is_executed_move(row))
+    stored = reader.rows("decisions", "at_ms").to_pylist()
+    same = ("decision_id", "attempt_id")
+    row = next(one for one in stored if all(one[name] == moved[name] for name in same))
+    waits = [{**row, "decision_id": f"turn-{number}", "outcome": Reason.IN_TURN.value} for number in range(2)]
+    step = f"{OF_STEP}{INSTANCE}-77"
+    about = json.dumps({"round": row["round_id"], "decision": "turn-0"})
+    sent = {**row, "decision_id": f"{step}-0000", "round_id": step, "attempt_id": "turn", "evidence_json": about}
+    append_rows(root, "decisions", [*waits, {**sent, "at_ms": row["at_ms"] + 2_000}])
+    journal = Journal(root.root)
+    end = Entry(
+        journal.last_seq + 1, Kind.ORDER_ENDED, INSTANCE, 999, run.now_ms, bundle=row["bundle"], broker=row["target"],
+        decision_id=f"{step}-0000", attempt_id="turn", data={"id": f"{step}-0000", "outcome": "moved"},
+    )  # fmt: skip
+    journal.commit([end], INSTANCE, 999)
+
+    found = {row["decision_id"]: row for row in EvidenceView(Reader(run.settings)).decisions()}
+    carried_out, waiting = found["turn-0"], found["turn-1"]
+    assert carried_out["sent_as"] == f"{step}-0000"
+    assert carried_out["order"] == {"outcome": "moved", "owner": row["target"]}
+    assert is_executed_move(carried_out)
+    assert became_text(carried_out) == "executed"
+    assert "It waited for its turn, as many orders were open, and was then carried out." in sentences_of(carried_out)
+    assert waiting["sent_as"] is None
+    assert not is_executed_move(waiting)
+    assert any("waits for its turn" in text for text in sentences_of(waiting))
 
 
 def test_a_question_gets_what_it_leaves_of_all_decisions(tmp_path: Path) -> None:
