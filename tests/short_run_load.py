@@ -36,6 +36,7 @@ class LoadRun:
 
     def __init__(self, root: TableRoot, horizon_ms: int, seed: int = 7) -> None:
         self.rates: dict[str, float] = {}
+        self.other_cpu: dict[str, float] = {}  # broker -> points that something else uses there
         self._root = root
         self._horizon_ms = horizon_ms
         self._random = random.Random(seed)
@@ -73,7 +74,7 @@ class LoadRun:
         sums = {f: sum(row[f"{f}_sum"] for row in rows) for f in BUNDLE_FIELDS}
         per_s = {f: sums[f] / REPORTS_A_PANE for f in BUNDLE_FIELDS}
         used = {
-            "cpu": 10.0 + (per_s["msg_rate_in"] + per_s["msg_rate_out"]) / 100,
+            "cpu": 10.0 + self.other_cpu.get(broker, 0.0) + (per_s["msg_rate_in"] + per_s["msg_rate_out"]) / 100,
             "memory": 1.2e9,
             "direct_memory": 0.2e9,
             "bandwidth_in": per_s["throughput_in"],

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from controller.domain.decision import EXECUTED, DecisionKind
+from controller.domain.decision import EARLY, EXECUTED, DecisionKind
 from controller.domain.errors import BadRecord
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.evidence_words import missed_text
 from controller.operations.plans.kept_plans import was_executed_later
 from controller.policy.usage.judged import (
+    BY_TRAFFIC,
     FULL_END,
     NOT_YET,
     OTHER_TRAFFIC,
@@ -34,6 +35,7 @@ _WHY_NOT = {
     FULL_END: "the broker was at its limit",
     RESTARTED: "the broker restarted, or was not there all the time",
     UNREADABLE: "a reading of its usage is missing",
+    BY_TRAFFIC: "load had just shifted, and readings of usage may be of the time before",
     OTHER_TRAFFIC: "the broker gained or lost more other traffic than it carried",
 }
 
@@ -112,9 +114,11 @@ def _judge_round(view: EvidenceView, rounds: _Rounds, at: int, window_ms: int) -
     from controller.policy.usage.realised import judge  # the usage model: most documents have no move to judge
     from controller.policy.view.frame import Frame
 
-    rows, deciding = rounds.rows, rounds.rows[at]
-    first = bisect_right([row["at_ms"] for row in rows], deciding["at_ms"] + window_ms)
-    chosen = [*rows[max(0, at - ROUNDS + 1) : at + 1], *rows[max(first, at + 1) : first + ROUNDS]]
+    deciding = rounds.rows[at]
+    rows = [row for row in rounds.rows if row is deciding or not row["round_id"].endswith(EARLY)]
+    at_ms = [row["at_ms"] for row in rows]
+    place, first = rows.index(deciding), bisect_right(at_ms, deciding["at_ms"] + window_ms)
+    chosen = [*rows[max(0, place - ROUNDS + 1) : place + 1], *rows[max(first, place + 1) : first + ROUNDS]]
     stored = view.inputs([row["attempt_id"] for row in chosen], chosen[0]["wall_ms"], chosen[-1]["wall_ms"])
     if "estimates" not in stored[deciding["attempt_id"]]["frame"]:
         return []
@@ -125,7 +129,10 @@ def _judge_round(view: EvidenceView, rounds: _Rounds, at: int, window_ms: int) -
     number = next(n for n, row in enumerate(chosen) if row is deciding)
     own = _moves_in_time_of(view, rounds, at)
     moves = [Move(number, row["bundle"], row["source"], row["target"]) for row in own]
-    return [_row_of(deciding, found, own) for found in judge(frames, moves, window_ms)]
+    judged = judge(frames, moves, window_ms)
+    if stored[deciding["attempt_id"]].get("by_traffic"):
+        judged = [replace(one, realised=None, why_not=BY_TRAFFIC, missing=0) for one in judged]
+    return [_row_of(deciding, found, own) for found in judged]
 
 
 def _row_of(deciding: Row, found: Judged, moves: Sequence[Row]) -> Row:

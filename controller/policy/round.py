@@ -189,6 +189,7 @@ def _result(inputs: RoundInputs, frame: Frame, strategy: str, challenger: bool) 
         "settings": _stored(inputs.settings),
         "memory": kept,
         "frame": read.select(mark_deciding(plan, memory, inputs.settings)).to_json(),
+        **({"by_traffic": True} if inputs.by_traffic else {}),
     }
     decisions = tuple(
         replace(decision, id=f"{inputs.round_id}-{f'{name}-' if challenger else ''}{at:04d}")

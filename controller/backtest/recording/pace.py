@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from controller.backtest.recording.input import PANES_STEP_MS, tables_of
 from controller.config.settings import OVERRIDE, Settings
+from controller.domain.decision import EARLY
 from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.tables import TableRoot
 from schemas.evidence_tables import ROUNDS
@@ -50,13 +51,13 @@ def recorded_interval_ms(root: TableRoot) -> int | None:
             root.open("journal"), root.log("journal"), JOURNAL, "seq", -1, columns=["attempt_id"], given=["attempt_id"]
         )
     )
-    columns = ["at_ms", "attempt_id", "challenger"]
+    columns = ["at_ms", "attempt_id", "challenger", "round_id"]
     rounds = retry_on_vacuum(
         lambda: read_range(root.open("rounds"), root.log("rounds"), ROUNDS, "wall_ms", -1, columns=columns)
     )
     counts = pc.and_(
         pc.is_in(rounds["attempt_id"], value_set=journal["attempt_id"].combine_chunks()),
-        pc.invert(rounds["challenger"]),
+        pc.invert(pc.or_(rounds["challenger"], pc.ends_with(rounds["round_id"], EARLY))),
     )
     moments = np.unique(rounds.filter(counts)["at_ms"].to_numpy())
     return round(float(np.median(np.diff(moments)))) if len(moments) > 1 else None

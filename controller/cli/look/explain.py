@@ -150,7 +150,7 @@ def _print_round(document: Mapping[str, Any]) -> None:
         )
         told = [("at (UTC)", time_text(of_round["at_ms"])), *((name, of_round[name]) for name in facts)]
         plan = plan_text(of_round["plan"]) if of_round["plan"] else None
-        emit_facts([*told, ("came", of_round["because"]), ("plan", plan)])
+        emit_facts([*told, ("because", of_round["because"]), ("plan", plan)])
         typer.echo("")
         _print_scores(found["scores"])
         typer.echo("")

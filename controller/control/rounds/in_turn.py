@@ -1,7 +1,7 @@
 """Moves of a round that wait for their turn, because as many orders are open as may be.
 
 They are carried out as orders end, each only if everything else still holds as for a round's own. They wait until the
-next round that can judge their brokers, which decides anew, and never for longer than `MOST_MS`. They are not
+next round that can judge their sources, which decides anew, and never for longer than `MOST_MS`. They are not
 journaled: a new controller has none.
 """
 
@@ -25,10 +25,10 @@ def wait_in_turn(ctx: Context, round_id: str, state_seq: int, together: Sequence
 
 
 def decide_anew(ctx: Context, result: RoundResult) -> None:
-    """Drop what waits, but for moves of brokers that this round could not judge yet."""
+    """Drop what waits, but for moves off brokers that this round could not judge yet."""
     settling = {one.source for one in result.decisions if one.reason is Reason.SETTLING}
-    ends = [{broker for move in one.together for broker in (move.source, move.target)} for one in ctx.watch.in_turn]
-    ctx.watch.in_turn = [one for one, of_one in zip(ctx.watch.in_turn, ends, strict=True) if of_one & settling]
+    waiting = ctx.watch.in_turn
+    ctx.watch.in_turn = [one for one in waiting if all(move.source in settling for move in one.together)]
 
 
 def send_in_turn(ctx: Context) -> None:

@@ -1,4 +1,4 @@
-"""Why a round came before its time, or went by traffic: from its entry in the journal, in words."""
+"""Why a round came early, or went by traffic: from its entry in the journal, in words."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def because_text(told: Mapping[str, Any]) -> str | None:
     because = told.get("because")
     if not isinstance(because, Mapping):
         return None
-    when = "before its time" if str(told.get("round_id", "")).endswith(EARLY) else "by traffic"
-    rise = f"{because.get('before_pct')} % above the level before, {because.get('above_pct')} % now"
-    return f"{when}: load had shifted to {because.get('shifted_to')} ({rise}, by its traffic)"
+    early = "early: " if str(told.get("round_id", "")).endswith(EARLY) else ""
+    now, before = because.get("above_pct"), because.get("before_pct")
+    far = f"by its traffic {now} % above the level (was {before} %)"
+    return f"{early}load had shifted to {because.get('shifted_to')}, {far}"

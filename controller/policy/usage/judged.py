@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 ROUNDS = 3  # before, the deciding one included, and as many after
 NOT_YET, FULL_END, RESTARTED, UNREADABLE = "not_yet", "at_its_limit", "restarted", "unreadable"
-OTHER_TRAFFIC = "other_traffic"
+OTHER_TRAFFIC, BY_TRAFFIC = "other_traffic", "by_traffic"
 
 
 @dataclass(frozen=True, slots=True)

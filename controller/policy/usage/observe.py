@@ -36,14 +36,14 @@ LARGEST = 2.0**53  # of an estimate in whole units: a sum of a few still fits
 
 
 def observe(model: UsageModel, frame: Frame, by_traffic: bool = False) -> tuple[UsageModel, Estimates]:
-    """The model after this round, and what it makes of the frame. `by_traffic`: whatever the readings of usage say."""
+    """The model after this round, and what it makes of the frame. `by_traffic`: readings are not believed where traffic
+    has suddenly changed."""
     seen = Seen.of(frame)
-    seen = replace(seen, usage=np.full(len(seen.usage), np.nan)) if by_traffic else seen
     model = model.aligned(frame.brokers, frame.bundles).forget_ended(frame.broker("incarnation"))
     full = seen.usage >= FULL * seen.limit
     misread = _misread(model, seen)
     seen = _as_before(model, seen, misread) if misread.any() else seen
-    model, seen = follow_readings(model, seen)
+    model, seen = follow_readings(model, seen, by_traffic)
     telling = _telling(model, seen, full)
     usual = np.maximum(seen.usage - _peculiar(model, seen), LEAST_USUAL * seen.usage)
     spread = _spread_of_bundles(seen)

@@ -25,8 +25,9 @@ STANDS, FADES = 0.4, 0.8  # four new figures in a row may be mixtures; after a f
 LONGEST_MS = 300_000  # that changes keep a broker from being learned of
 
 
-def follow_readings(model: UsageModel, seen: Seen) -> tuple[UsageModel, Seen]:
-    """The model with this round's readings, and what was seen without those that say nothing new."""
+def follow_readings(model: UsageModel, seen: Seen, by_traffic: bool = False) -> tuple[UsageModel, Seen]:
+    """The model with this round's readings, and what was seen without those that say nothing new. `by_traffic`: nor
+    does one that comes with a sudden change."""
     brokers, at_ms, sudden = model.brokers, float(seen.at_ms), _sudden(model, seen)
     again = seen.usage == brokers.reading
     read_ms = np.where(again, brokers.read_ms, at_ms)
@@ -37,7 +38,7 @@ def follow_readings(model: UsageModel, seen: Seen) -> tuple[UsageModel, Seen]:
     over = shown | (at_ms - began_ms > LONGEST_MS) | (stands < STANDS)
     changed_ms, began_ms = (np.where(over, NEVER, at) for at in (changed_ms, began_ms))
     pursued = brokers.above > 0  # a surprise that is being held back began before the change
-    old = (began_ms != NEVER) & ~pursued
+    old = ((began_ms != NEVER) | (by_traffic & (sudden > 0))) & ~pursued
     brokers = replace(
         brokers,
         reading=seen.usage,

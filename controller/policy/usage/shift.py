@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from controller.domain.load import BUNDLE_FIELDS
 from controller.policy.usage.drivers import DRIVER_COLUMNS
 from controller.policy.usage.model import UsageModel
-from controller.policy.usage.seen import weigh
+from controller.policy.usage.seen import sum_by, weigh
+from controller.policy.view.costs import Floats
+from controller.policy.view.frame import Ints
 
 FAR = 0.3  # of the level: who is less far above it can wait for the next round
 GROWN = 0.1  # of the level, since the last round
@@ -53,7 +55,7 @@ def work_of(model: UsageModel, brokers: Columns) -> Works:
     Empty while nobody knows what traffic costs."""
     if model.drivers is None:
         return {}
-    unit, states = model.drivers.unit, model.brokers
+    unit, states, dearer = model.drivers.unit, model.brokers, _dearer(model)
     place = {name: at for at, name in enumerate(states.names)}
     traffic = np.column_stack([np.nan_to_num(np.asarray(brokers[name], np.float64)) for name in _FIELDS])
     cost, limit = weigh(traffic, unit), np.asarray(brokers["cpu_limit"], np.float64)
@@ -61,22 +63,35 @@ def work_of(model: UsageModel, brokers: Columns) -> Works:
     for row, key in enumerate(zip(brokers["broker"].tolist(), brokers["incarnation"].tolist(), strict=True)):
         at = place.get(key[0])
         if at is not None and limit[row] > 0:  # NaN: not known
-            base, speed = float(np.nan_to_num(states.base[at])), float(states.speed[at])
+            base, speed = float(np.nan_to_num(states.base[at])), float(states.speed[at] * dearer[at])
             found[key] = Work(base + speed * float(cost[row]), float(limit[row]))
     return found
 
 
-def find_shift(before: Works, since: Sequence[Works], besides: Collection[str] = ()) -> Shift | None:
+def _dearer(model: UsageModel) -> Floats:
+    """[B] how many times the usual a broker's traffic costs, as its bundles of the last round are known to."""
+    bundles, count = model.bundles, len(model.brokers.names)
+    there = np.flatnonzero(bundles.carrier >= 0)
+    carrier: Ints = bundles.carrier[there].astype(np.int64)
+    usual = sum_by(carrier, bundles.carried[there], count)
+    known = sum_by(carrier, bundles.carried[there] * bundles.factor[there], count)
+    return np.where(usual > 0, known / np.where(usual > 0, usual, 1.0), 1.0)
+
+
+def find_shift(
+    before: Works, since: Sequence[Works], absent: Collection[str] = (), except_for: Collection[str] = ()
+) -> Shift | None:
     """The broker that is far above the level in each of these windows, and by more than in the last round; the
-    farthest of several. `besides`: brokers that do not count."""
+    farthest of several. `absent`: brokers that share nothing now; `except_for`: those that are not looked for."""
     common = set(before).intersection(*since) if since else set()
+    common = {key for key in common if key[0] not in absent}
     if len(common) < 2:
         return None
     limits = {key: since[-1][key].limit for key in common}  # one that has changed makes no shift
     was = _deviations(before, limits)
     now = [_deviations(window, limits) for window in since]
     found = [Shift(key[0], was[key], min(window[key] for window in now)) for key in sorted(common)]
-    shifts = [one for one in found if one.now >= FAR and one.now - one.before >= GROWN and one.broker not in besides]
+    shifts = [one for one in found if one.now >= FAR and one.now - one.before >= GROWN and one.broker not in except_for]
     return max(shifts, key=lambda one: one.now, default=None)
 
 

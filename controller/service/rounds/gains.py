@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from controller.domain.decision import EXECUTED, MOVES, OF_STEP, Decision, KeptPlan, RoundResult
+from controller.domain.decision import EARLY, EXECUTED, MOVES, OF_STEP, Decision, KeptPlan, RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.ownership import State
 from controller.policy.usage.judged import ROUNDS, Judged, Move
@@ -28,12 +28,15 @@ MOST_KEPT = 100  # rounds: more are never needed, whatever interval and window a
 
 @dataclass(eq=False)
 class _Round:
-    """A journaled round. `decided`: its moves by decision id, of which `begun` were carried out."""
+    """A journaled round. `decided`: its moves by decision id, of which `begun` were carried out. `early`: its readings
+    may be of the time before a shift; nor can moves be judged that were decided `by_traffic`."""
 
     at_ms: int
     stored_frame: Mapping[str, Any]
     decided: Mapping[str, Decision]
     begun: dict[str, Decision] = field(default_factory=dict)
+    early: bool = False
+    by_traffic: bool = False
     judged: bool = False
 
     @cached_property
@@ -54,7 +57,9 @@ class Gains:
     def note_computed(self, result: RoundResult) -> None:
         """A round was computed: the acting strategy's result."""
         decided = {one.id: one for one in result.decisions if one.kind in MOVES}
-        self._computed = result.round_id, _Round(result.at_ms, result.inputs["frame"], decided)
+        early, by_traffic = result.round_id.endswith(EARLY), bool(result.inputs.get("by_traffic"))
+        made = _Round(result.at_ms, result.inputs["frame"], decided, early=early, by_traffic=by_traffic)
+        self._computed = result.round_id, made
 
     def note_entry(self, entry: Entry) -> None:
         """An entry of the journal: a round, a move that begins, or a plan that waits or is carried out."""
@@ -89,13 +94,14 @@ class Gains:
 
     def _judge(self, at: int) -> list[Judged]:
         deciding = self._rounds[at]
-        later = [one for one in self._rounds[at + 1 :] if one.at_ms > deciding.at_ms + self._window_ms][:ROUNDS]
+        after_ms = deciding.at_ms + self._window_ms
+        later = [one for one in self._rounds[at + 1 :] if one.at_ms > after_ms and not one.early][:ROUNDS]
         if deciding.judged or len(later) < ROUNDS:
             return []
         deciding.judged = True
-        if not deciding.begun:
+        if not deciding.begun or deciding.by_traffic:
             return []
-        before = self._rounds[max(0, at - ROUNDS + 1) : at]
+        before = [one for one in self._rounds[:at] if not one.early][1 - ROUNDS :]
         moves = [Move(len(before), str(one.bundle), str(one.source), one.target) for one in deciding.begun.values()]
         return judge([one.frame for one in (*before, deciding, *later)], moves, self._window_ms)
 

@@ -77,7 +77,7 @@ class RoundMetrics:
         _count(self.moves, Tally(one.reason.value for one in begun if one.kind in MOVES))
         _count(self.splits, Tally(one.reason.value for one in begun if one.kind is DecisionKind.SPLIT))
         counted_before = _OF_PLANS if evidence.behind else frozenset[str]()
-        not_begun = (found for found in evidence.outcomes.values() if found != EXECUTED)
+        not_begun = (found for found in evidence.outcomes.values() if found not in (EXECUTED, Reason.IN_TURN.value))
         _count(self.refused, Tally(found for found in not_begun if found not in counted_before))
         _count(self.skips, Tally(one.reason.value for one in result.decisions if _is_skip(one)))
         self.pulsar.count_round(begun, comparable)

@@ -20,6 +20,7 @@ from controller.config.table_root import table_root
 from controller.domain.decision import EARLY, RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError, describe_error
+from controller.domain.state import ClusterState
 from controller.ledger.follower import Follower
 from controller.ledger.loads import LoadsProgressWatch
 from controller.policy.round import learn_and_decide
@@ -116,15 +117,17 @@ class Rounds:
         progress, state = self._progress(), self._follower.state
         at_ms = self._schedule.now(progress) if state.round_wanted else None
         if at_ms is not None and at_ms >= state.round_at_ms:  # otherwise wait for load reports
-            return self._round(at_ms, f"{at_ms}-{state.round_wanted_seq}")
-        watched = self._schedule.watches and self._inputs.may_be_early(state)
+            return self._round(at_ms, f"{at_ms}-{state.round_wanted_seq}", self._find_shift(at_ms, state))
         due = self._schedule.next_due(state.round_at_ms, progress)
         if due is not None:
-            shift = self._shifts.find_shift(due, self._usage.model, usual=True) if watched else None
-            return self._round(due, str(due), shift)
-        early = self._schedule.early(state.round_at_ms, progress) if watched else None
-        shift = self._shifts.find_shift(early, self._usage.model) if early is not None else None
+            return self._round(due, str(due), self._find_shift(due, state))
+        early = self._schedule.early(state.round_at_ms, progress)
+        shift = self._find_shift(early, state) if early is not None else None
         return self._round(early, f"{early}{EARLY}", shift, early=True) if early is not None and shift else None
+
+    def _find_shift(self, at_ms: int, state: ClusterState) -> Shift | None:
+        watched = self._schedule.watches and self._inputs.may_be_early(state)
+        return self._shifts.find_shift(at_ms, state, self._usage.model) if watched else None
 
     def judge_moves(self) -> tuple[Judged, ...]:
         """What moves of earlier rounds have brought, as soon as it is known; each once."""
@@ -165,10 +168,10 @@ class Rounds:
             round_id, at_ms, state, self._usage.model, self.lagging, horizon_ms, early=early, by_traffic=by_traffic
         )
         results, model = learn_and_decide(inputs)
-        usage_hash = self._usage.hash if by_traffic else self._usage.learn(model, at_ms)
+        usage_hash = self._usage.hash if early else self._usage.learn(model, at_ms)
         self._awaited = at_ms, round_id
         self.gains.note_computed(results[0])
-        self._shifts.note_computed(inputs, self._usage.model)
+        self._shifts.note_computed(inputs, self._usage.model, results[0], shift)
         results = tuple(replace(result, usage_hash=usage_hash, because=because) for result in results)
         results = (replace(results[0], missed=self._restraint.take_untold()), *results[1:])
         return RoundsDone(results, round((time.monotonic() - began) * 1000))

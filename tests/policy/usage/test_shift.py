@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,10 +58,25 @@ def test_a_limit_that_changes_is_none() -> None:
 
 def test_brokers_may_be_left_out() -> None:
     high = works(a=80, b=70, c=10)
-    found = find_shift(EVEN, [high, high], {"a"})
+    found = find_shift(EVEN, [high, high], except_for={"a"})
     assert found is not None
     assert found.broker == "b"
-    assert find_shift(EVEN, [high, high], {"a", "b"}) is None
+    assert find_shift(EVEN, [high, high], except_for={"a", "b"}) is None
+
+
+def test_a_broker_that_is_drained_makes_no_shift_of_what_it_gives() -> None:
+    drained = works(a=60, b=60, c=0)
+    assert find_shift(EVEN, [drained] * 2) is not None
+    assert find_shift(EVEN, [drained] * 2, absent={"c"}) is None
+
+
+def test_bundles_that_are_known_to_be_dear_count_for_more() -> None:
+    world = World({"a": [10, 10], "b": [30, 30], "c": [30, 30]})
+    world.rounds(3)
+    bundles = world.model.bundles
+    dear = replace(world.model, bundles=replace(bundles, factor=np.where(bundles.carrier == 0, 3.0, 1.0)))
+    known, unknown = (work_of(model, columns(a=20, b=60, c=60))["a", 1].used for model in (dear, world.model))
+    assert known > 1.5 * unknown
 
 
 def test_who_joins_leaves_or_restarts_is_no_shift() -> None:

@@ -73,7 +73,7 @@ function headOf({ plans: [plan], newer, older }) {
     facts([
       ["At (UTC)", h("span", null, time(plan.at_ms), " ", since(plan.at_ms))],
       ["Mode", plan.mode],
-      ...(plan.because ? [["Came", plan.because]] : []),
+      ...(plan.because ? [["Because", plan.because]] : []),
       ["Balance", plan.balance === null ? "–" : plan.balance.toFixed(0)],
       ["Mean, highest load", `${percent(plan.mean_score)}, ${percent(plan.max_score)}`],
       ["Journal", String(plan.seq)],
