@@ -159,7 +159,7 @@ class Gains:
     realised: float
 
 
-EARLY = "-early"  # the end of the id of a round that came before its time
+EARLY = "-early"  # the end of the id of an early round
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class RoundResult:
     `memory` is journaled and passed to the next round. `plan_hash` covers inputs and decisions.
     `loads` are the basis of placements until the next round; they are not part of the plan. `usage_hash` names the
     usage model after the round; "" where none is kept. `missed`: the last moves brought too little, even by the prior.
-    `because`: of what it did not wait for its time, or goes by traffic; as plain values.
+    `because`: why it is early, or doubts readings; as plain values.
     """
 
     round_id: str

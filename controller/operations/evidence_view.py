@@ -82,7 +82,7 @@ class EvidenceView:
         return {**of_round, "plan": find_plan(self.plans(), of_round)}
 
     def why_round(self, of_round: Row) -> str | None:
-        """Why a round came before its time; None for one that did not."""
+        """Why a round was early or doubted readings; None for one that did neither."""
         return why_round(self._reader, of_round)
 
     def last_round(self) -> Row | None:

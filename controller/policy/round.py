@@ -55,7 +55,7 @@ class RoundInputs:
     (`ledger.loads.Panes`).
 
     `at_ms` is the round's time on the load reports' axis. `lagging`: brokers that must be granted nothing. `usage`:
-    what earlier rounds taught of brokers and bundles. `early`: the round is before its time; `by_traffic`: readings of
+    what earlier rounds taught of brokers and bundles. `early`: it does not wait for its time; `by_traffic`: readings of
     usage may be of a time before a shift (`service.rounds.shifts`).
     """
 

@@ -1,4 +1,4 @@
-"""Rounds before their time, by the real worker on real tables: what brings one about, what it sees, what it leaves."""
+"""Early rounds, by the real worker on real tables: what brings one about, what it sees, what it leaves."""
 
 from __future__ import annotations
 

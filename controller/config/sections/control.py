@@ -166,8 +166,8 @@ class Rounds(Section):
     )
     least_interval_s: int = key(
         10,
-        "Time after a round from which the next may come before its time, because load has shifted far "
-        "(docs/strategies.md). 0, or round_interval_s and more: never.",
+        "Time after a round from which the next may come early, because load has shifted far (docs/strategies.md). 0, "
+        "or round_interval_s and more: never.",
         source=DESIGN,
         unit="s",
         lo=0,

@@ -1,4 +1,4 @@
-"""Why a round came early, or went by traffic: from its entry in the journal, in words."""
+"""Why a round was early, or doubted readings: from its entry in the journal, in words."""
 
 from __future__ import annotations
 
