@@ -62,13 +62,14 @@ def read_panes(
 ) -> Panes:
     """The merged panes that end in (at_ms - horizon_ms, at_ms]; columns are numpy arrays, NaN where unknown.
 
-    See `average_brokers` and `average_bundles` for the columns. Raises DeltaError for a version that is gone.
+    See `average_brokers` and `average_bundles` for the columns; the limits are those of each broker's newest pane.
+    Raises DeltaError for a version that is gone.
     """
     tables, asked = as_root(root), versions or {}
-    brokers, brokers_at = _read(tables, BROKER_PANES, BROKER_COLUMNS, at_ms, horizon_ms, asked)
+    brokers, brokers_at = _read(tables, BROKER_PANES, ("pane_end_ms", *BROKER_COLUMNS), at_ms, horizon_ms, asked)
     bundles, bundles_at = _read(tables, BUNDLE_PANES, BUNDLE_COLUMNS, at_ms, horizon_ms, asked)
     pinned = {BROKER_PANES.name: brokers_at, BUNDLE_PANES.name: bundles_at}
-    return Panes(_arrays(average_brokers(brokers)), _arrays(average_bundles(bundles)), pinned)
+    return Panes(_arrays(_with_newest_limits(brokers)), _arrays(average_bundles(bundles)), pinned)
 
 
 def read_broker_panes(root: TableRoot | str | Path, at_ms: int, pane_ms: int, count: int) -> list[Columns]:
@@ -102,6 +103,22 @@ def average_brokers(panes: pa.Table) -> pa.Table:
     for name in (*_PER_REPORT, "bundles"):
         columns[name] = _ratio(merged[f"{name}_sum"], merged["reports"])
     return pa.table(columns).sort_by([("broker", "ascending"), ("incarnation", "ascending")])
+
+
+def _with_newest_limits(panes: pa.Table) -> pa.Table:
+    """The averages of brokers, with the limits of the newest pane: a limit that has changed is not a mean of two.
+
+    Brokers learn of a new limit at different times. By means of old and new, one of them would have room for a while
+    that it has not, and get what the others carry.
+    """
+    averages = average_brokers(panes)
+    ends = _group(panes, ["broker", "incarnation"], max=["pane_end_ms"])
+    newest = average_brokers(panes.join(ends, ["broker", "incarnation", "pane_end_ms"], join_type="inner"))
+    for r in RESOURCES:
+        limit = pc.coalesce(newest[f"{r}_limit"], averages[f"{r}_limit"])
+        for name, values in ((f"{r}_limit", limit), (f"{r}_utilisation", _ratio(averages[f"{r}_usage"], limit))):
+            averages = averages.set_column(averages.column_names.index(name), name, values)
+    return averages
 
 
 def average_bundles(panes: pa.Table) -> pa.Table:

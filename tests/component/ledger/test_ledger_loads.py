@@ -191,6 +191,20 @@ def test_only_panes_that_end_in_the_window_count(root: TableRoot) -> None:
     assert math.isnan(panes.brokers["memory_usage"][0]), "an unknown resource is NaN for numpy"
 
 
+def test_a_limit_that_has_changed_is_the_new_one(root: TableRoot) -> None:
+    """By a mean of both, the broker that told the smaller one last would have had room for what others carry."""
+    reports = [report(AT_MS - ago_ms, broker, value=20.0) for broker in ("a:1", "b:1") for ago_ms in (25_000, 5_000)]
+    reports[1]["usage"] = {"cpu": (20.0, 25.0)}  # a:1, in the newest pane
+    reports[3]["usage"] = {}  # b:1 does not say
+    write(root, reports, 0)
+    panes = read_panes(root, AT_MS, 60_000)
+    assert panes.brokers["broker"].tolist() == ["a:1", "b:1"]
+    assert panes.brokers["cpu_usage"].tolist() == [20.0, 20.0]
+    assert panes.brokers["cpu_limit"].tolist() == [25.0, 100.0]
+    assert panes.brokers["cpu_utilisation"].tolist() == [0.8, 0.2]
+    assert panes.brokers["reports"].tolist() == [2, 2]
+
+
 def test_a_file_outside_the_window_is_not_read(root: TableRoot) -> None:
     write(root, [report(AT_MS - 500_000)], 0)
     old = [Path(root.uri(n)) / a for n in ("broker_panes", "bundle_panes") for a in _paths(root, n)]
