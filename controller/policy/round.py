@@ -36,6 +36,7 @@ from controller.policy.placement.rules import mark_violations
 from controller.policy.plan import PACING, Plan, make_plan
 from controller.policy.split import find_exceeded_limits
 from controller.policy.strategies import get, has, traits_of
+from controller.policy.usage.figures import Figure
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
 from controller.policy.view.frame import Frame
@@ -56,7 +57,8 @@ class RoundInputs:
 
     `at_ms` is the round's time on the load reports' axis. `lagging`: brokers that must be granted nothing. `usage`:
     what earlier rounds taught of brokers and bundles. `early`: it does not wait for its time; `by_traffic`: readings of
-    usage may be of a time before a shift (`service.rounds.shifts`).
+    usage may be of a time before a shift (`service.rounds.shifts`). `figures`: of brokers that measure their CPU
+    only now and then.
     """
 
     round_id: str
@@ -71,6 +73,7 @@ class RoundInputs:
     usage: UsageModel = field(default_factory=UsageModel)
     early: bool = False
     by_traffic: bool = False
+    figures: Mapping[str, Figure] = field(default_factory=dict)
 
 
 def run_round(inputs: RoundInputs) -> RoundResult:
@@ -168,7 +171,7 @@ def unpack_memory(stored: Mapping[str, Any]) -> dict[str, Any]:
 def _frame(inputs: RoundInputs) -> tuple[Frame, UsageModel]:
     frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
     frame = add_unreported_violations(inputs.state, frame, inputs.settings)
-    usage, estimates = observe(inputs.usage, frame, by_traffic=inputs.by_traffic)
+    usage, estimates = observe(inputs.usage, frame, by_traffic=inputs.by_traffic, figures=inputs.figures)
     facts = count_rule_facts(inputs.state, frame, inputs.settings)
     return replace(frame, rule_facts=facts, estimates=estimates), usage
 

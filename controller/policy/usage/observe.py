@@ -11,13 +11,16 @@ Deterministic: sums in the order of rows, no BLAS, no transcendental functions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
 from controller.domain.load import RESOURCE_SCALES, RESOURCES
 from controller.policy.usage.bursts import PATIENCE, follow, reprice
 from controller.policy.usage.drivers import DRIVER_COLUMNS, Drivers, cost_of, learn_drivers
+from controller.policy.usage.figures import Figure
 from controller.policy.usage.lesson import SLOWEST, TINY, Bools, learn
 from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, UsageModel
 from controller.policy.usage.network import follow_networks
@@ -35,15 +38,17 @@ WANDER_PACE = 0.15
 LARGEST = 2.0**53  # of an estimate in whole units: a sum of a few still fits
 
 
-def observe(model: UsageModel, frame: Frame, by_traffic: bool = False) -> tuple[UsageModel, Estimates]:
+def observe(
+    model: UsageModel, frame: Frame, by_traffic: bool = False, figures: Mapping[str, Figure] = MappingProxyType({})
+) -> tuple[UsageModel, Estimates]:
     """The model after this round, and what it makes of the frame. `by_traffic`: readings are not believed where traffic
-    has suddenly changed."""
+    has suddenly changed. `figures`: see `follow_readings`."""
     seen = Seen.of(frame)
     model = model.aligned(frame.brokers, frame.bundles).forget_ended(frame.broker("incarnation"))
     full = seen.usage >= FULL * seen.limit
     misread = _misread(model, seen)
     seen = _as_before(model, seen, misread) if misread.any() else seen
-    model, seen = follow_readings(model, seen, by_traffic)
+    model, seen = follow_readings(model, seen, by_traffic, figures)
     telling = _telling(model, seen, full)
     usual = np.maximum(seen.usage - _peculiar(model, seen), LEAST_USUAL * seen.usage)
     spread = _spread_of_bundles(seen)

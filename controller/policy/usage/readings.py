@@ -10,10 +10,13 @@ and after five minutes of changes every figure is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
+from controller.policy.usage.figures import Figure
 from controller.policy.usage.model import NEVER, UsageModel
 from controller.policy.usage.seen import Seen, sum_by, weigh
 from controller.policy.view.costs import Floats
@@ -25,16 +28,26 @@ STANDS, FADES = 0.4, 0.8  # four new figures in a row may be mixtures; after a f
 LONGEST_MS = 300_000  # that changes keep a broker from being learned of
 
 
-def follow_readings(model: UsageModel, seen: Seen, by_traffic: bool = False) -> tuple[UsageModel, Seen]:
+def follow_readings(
+    model: UsageModel, seen: Seen, by_traffic: bool = False, figures: Mapping[str, Figure] = MappingProxyType({})
+) -> tuple[UsageModel, Seen]:
     """The model with this round's readings, and what was seen without those that say nothing new. `by_traffic`: nor
-    does one that comes with a sudden change."""
+    does one that comes with a sudden change. `figures`: of brokers whose figures are known to stand; they take the
+    place of averages over the window."""
     brokers, at_ms, sudden = model.brokers, float(seen.at_ms), _sudden(model, seen)
+    told, since_ms = (
+        np.array([getattr(figures[name], what) if name in figures else np.nan for name in brokers.names], np.float64)
+        for what in ("value", "since_ms")
+    )
+    known = np.isfinite(told) & np.isfinite(seen.usage)
+    seen = replace(seen, usage=np.where(known, told, seen.usage))
     again = seen.usage == brokers.reading
-    read_ms = np.where(again, brokers.read_ms, at_ms)
+    read_ms = np.where(known, since_ms, np.where(again, brokers.read_ms, at_ms))
     stands = np.where(again, np.where(at_ms - read_ms < OLDEST_MS, 1.0, brokers.stands), FADES * brokers.stands)
+    stands = np.where(known, 1.0, stands)
     changed_ms = np.where(sudden > 0, at_ms, brokers.changed_ms)
     began_ms = np.where((sudden > 0) & (brokers.began_ms == NEVER), at_ms, brokers.began_ms)
-    shown = again & ((read_ms - changed_ms >= OLDEST_MS) | (at_ms - read_ms >= OLDEST_MS))
+    shown = (again | known) & ((read_ms - changed_ms >= OLDEST_MS) | (at_ms - read_ms >= (1 + known) * OLDEST_MS))
     over = shown | (at_ms - began_ms > LONGEST_MS) | (stands < STANDS)
     changed_ms, began_ms = (np.where(over, NEVER, at) for at in (changed_ms, began_ms))
     pursued = brokers.above > 0  # a surprise that is being held back began before the change
@@ -47,8 +60,8 @@ def follow_readings(model: UsageModel, seen: Seen, by_traffic: bool = False) -> 
         changed_ms=changed_ms,
         began_ms=began_ms,
     )
-    told = replace(seen, usage=np.where(old, np.nan, seen.usage), unshown=np.where(pursued, 0.0, sudden))
-    return replace(model, brokers=brokers), told
+    doubted = replace(seen, usage=np.where(old, np.nan, seen.usage), unshown=np.where(pursued, 0.0, sudden))
+    return replace(model, brokers=brokers), doubted
 
 
 def _sudden(model: UsageModel, seen: Seen) -> Floats:

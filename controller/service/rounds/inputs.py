@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import controller
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
@@ -10,6 +13,7 @@ from controller.ledger.loads import read_panes
 from controller.ledger.tables import TableRoot
 from controller.policy.round import RoundInputs, as_commanded
 from controller.policy.strategies import get, traits_of
+from controller.policy.usage.figures import Figure
 from controller.policy.usage.model import UsageModel
 from controller.service.rounds.schedule import Schedule
 
@@ -35,6 +39,7 @@ class InputReader:
         horizon_ms: int | None = None,
         early: bool = False,
         by_traffic: bool = False,
+        figures: Mapping[str, Figure] = MappingProxyType({}),
     ) -> RoundInputs:
         """The inputs of the round at this time of the reports' axis. `state` must not change afterwards. `horizon_ms`:
         how far back it looks; None: as configured."""
@@ -53,6 +58,7 @@ class InputReader:
             usage=usage,
             early=early,
             by_traffic=by_traffic,
+            figures=figures,
         )
 
 

@@ -115,7 +115,10 @@ class Rounds:
         if self._awaited is not None:
             return None
         progress, state = self._progress(), self._follower.state
-        at_ms = self._schedule.now(progress) if state.round_wanted else None
+        newest = self._schedule.now(progress)
+        if newest is not None and self._schedule.watches:
+            self._shifts.watch(newest)
+        at_ms = newest if state.round_wanted else None
         if at_ms is not None and at_ms >= state.round_at_ms:  # otherwise wait for load reports
             return self._round(at_ms, f"{at_ms}-{state.round_wanted_seq}", self._find_shift(at_ms, state))
         due = self._schedule.next_due(state.round_at_ms, progress)
@@ -165,8 +168,9 @@ class Rounds:
         if shift is not None:
             log.info("round %s: load has shifted to %s: %s", round_id, shift.broker, because)
         inputs = self._inputs.read(
-            round_id, at_ms, state, self._usage.model, self.lagging, horizon_ms, early=early, by_traffic=by_traffic
-        )
+            round_id, at_ms, state, self._usage.model, self.lagging, horizon_ms,
+            early=early, by_traffic=by_traffic, figures=self._shifts.figures,
+        )  # fmt: skip
         results, model = learn_and_decide(inputs)
         usage_hash = self._usage.hash if early else self._usage.learn(model, at_ms)
         self._awaited = at_ms, round_id
