@@ -3,9 +3,9 @@
 Traffic and usage are not measured at the same moment. After a sudden change of what is expected of a broker, this
 round's reading may be of the time before. Pulsar's brokers look at their CPU only once a minute, and then tell the mean
 of that minute. With rounds closer together the same figure comes again and again, and averages over a window mix two of
-them. Of a broker whose figures *stand* like this, as panes or rounds have told, nothing is learned after a sudden change
-until a figure has come a minute later, and has come again; until then its traffic tells. A figure that has stood for a
-minute itself, or for two where panes tell it, is believed, and after five minutes of changes every figure is.
+them. Of a broker whose figures *stand* like this, as panes or rounds have told, nothing is learned after a sudden
+change until a figure has come a minute later, and has come again; until then its traffic tells. A figure that has stood
+for a minute itself, or for two where panes tell it, is believed, and after five minutes of changes every figure is.
 """
 
 from __future__ import annotations
