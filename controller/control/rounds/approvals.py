@@ -11,11 +11,10 @@ decided on. Moves that a limit on open orders keeps back are tried again until t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from controller.control.command_args import Effect, text_of
 from controller.control.context import Context
-from controller.control.rounds.carry_out import execute, find_common_obstacle, group_swaps
+from controller.control.rounds.carry_out import carry_out_later, find_common_obstacle, group_swaps
 from controller.domain.decision import (
     EXECUTED,
     MOVES,
@@ -127,17 +126,13 @@ def tend_plan(ctx: Context, read_to_end: bool) -> None:
 
 def _carry_on(ctx: Context, plan: KeptPlan) -> None:
     """Execute what is left of an approved plan, as decisions of the step that name those of the round."""
-    evidence = {"round": plan.round_id, "approved_by": plan.who}
     outcomes: dict[str, str] = {}
     for pair in group_swaps(plan.moves):
         obstacle = find_common_obstacle(ctx, pair, ctx.state.round_at_ms)
         if obstacle == Reason.BUDGET_SPENT.value:
             continue  # too many open orders: later
         for one in pair:
-            about = {**evidence, "decision": one.id, **one.evidence}
-            cause = ctx.decisions().adopt(one, obstacle or EXECUTED, about)
-            if obstacle is None:
-                execute(ctx, replace(one, id=cause.decision_id), ctx.state.round_at_ms, cause.attempt_id)
+            carry_out_later(ctx, one, plan.round_id, obstacle, approved_by=plan.who)
             outcomes[one.id] = obstacle or EXECUTED
     if len(outcomes) == len(plan.moves):
         _end(ctx, plan, CARRIED_OUT, outcomes)

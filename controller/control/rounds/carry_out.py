@@ -7,6 +7,7 @@ is executed, and the outcomes say so. `at_ms` is the event time of the round tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from controller.control.context import Context
 from controller.control.orders import Wanted, backs_off, find_refusal, send_order
@@ -138,3 +139,13 @@ def execute(ctx: Context, decision: Decision, at_ms: int, attempt_id: str | None
         attempt_id=attempt_id,
     )
     return EXECUTED
+
+
+def carry_out_later(
+    ctx: Context, decision: Decision, round_id: str, obstacle: str | None = None, **evidence: object
+) -> None:
+    """Execute a round's decision after its round, or say why not: as a decision of the step that names the round's."""
+    about = {"round": round_id, **evidence, "decision": decision.id, **decision.evidence}
+    cause = ctx.decisions().adopt(decision, obstacle or EXECUTED, about)
+    if obstacle is None:
+        execute(ctx, replace(decision, id=cause.decision_id), ctx.state.round_at_ms, cause.attempt_id)

@@ -8,12 +8,11 @@ journaled: a new controller has none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from controller.control.context import Context
-from controller.control.rounds.carry_out import execute, find_common_obstacle
+from controller.control.rounds.carry_out import carry_out_later, find_common_obstacle
 from controller.control.watch import InTurn
-from controller.domain.decision import EXECUTED, Decision, Reason, RoundResult
+from controller.domain.decision import Decision, Reason, RoundResult
 
 MOST_MS = 60_000
 
@@ -42,11 +41,5 @@ def send_in_turn(ctx: Context) -> None:
         if obstacle == Reason.BUDGET_SPENT.value:
             ctx.watch.in_turn.append(one)
         elif obstacle is None:
-            _execute(ctx, one)
-
-
-def _execute(ctx: Context, waited: InTurn) -> None:
-    for one in waited.together:
-        about = {"round": waited.round_id, "decision": one.id, **one.evidence}
-        cause = ctx.decisions().adopt(one, EXECUTED, about)
-        execute(ctx, replace(one, id=cause.decision_id), ctx.state.round_at_ms, cause.attempt_id)
+            for decision in one.together:
+                carry_out_later(ctx, decision, one.round_id)

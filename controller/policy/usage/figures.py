@@ -8,16 +8,14 @@ ones that came again: a pane in which the figure changed has a mean of two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from controller.policy.view.tabulate import Columns
 
 STANDS = 3  # panes in a row
 FRESH = 5  # panes in a row that are all different: it stands no more
-
-Columns = Mapping[str, NDArray[Any]]
 
 
 class Figure(NamedTuple):

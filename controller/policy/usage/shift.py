@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from controller.domain.load import BUNDLE_FIELDS
 from controller.policy.usage.drivers import DRIVER_COLUMNS
@@ -18,13 +17,12 @@ from controller.policy.usage.model import UsageModel
 from controller.policy.usage.seen import sum_by, weigh
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
+from controller.policy.view.tabulate import Columns
 
 FAR = 0.3  # of the level: who is less far above it can wait for the next round
 GROWN = 0.1  # of the level, since the last round
 LEAST_LEVEL = 0.3  # of the limits: shifts in a nearly idle cluster are measured against this
 _FIELDS = [BUNDLE_FIELDS[at] for at in DRIVER_COLUMNS]
-
-Columns = Mapping[str, NDArray[Any]]
 
 
 class Work(NamedTuple):

@@ -27,8 +27,8 @@ PANES = 2  # that a shift must last
 REPORTS = 3  # that the shortest window holds of a broker; a round wants two
 AGAIN_MS = 600_000  # until load may shift again to a broker that was relieved
 MOST, HOUR_MS = 12, 3_600_000  # shifts that count within an hour
-MOST_TRIES = 3
-PANES_KEPT = 6
+MOST_TRIES = 3  # rounds that follow one which had to wait for brokers to settle
+PANES_KEPT = 6  # a round that is due may be so many panes behind the newest
 
 
 class ShiftWatch:

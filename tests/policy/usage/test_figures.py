@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.policy.usage.figures import FRESH, Columns, Figure, FigureWatch
+from controller.policy.usage.figures import FRESH, Figure, FigureWatch
+from controller.policy.view.tabulate import Columns
 
 PANE_MS = 10_000
 

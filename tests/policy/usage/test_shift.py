@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from controller.policy.usage.model import UsageModel
-from controller.policy.usage.shift import Columns, Shift, Work, Works, find_shift, work_of
+from controller.policy.usage.shift import Shift, Work, Works, find_shift, work_of
+from controller.policy.view.tabulate import Columns
 from tests.policy.usage.test_usage_model import World
 
 EVEN = {(name, 1): Work(40.0, 100.0) for name in "abc"}
