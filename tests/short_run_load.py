@@ -37,6 +37,7 @@ class LoadRun:
     def __init__(self, root: TableRoot, horizon_ms: int, seed: int = 7) -> None:
         self.rates: dict[str, float] = {}
         self.other_cpu: dict[str, float] = {}  # broker -> points that something else uses there
+        self.cpu_limits: dict[str, float] = {}  # broker -> other than usual
         self._root = root
         self._horizon_ms = horizon_ms
         self._random = random.Random(seed)
@@ -84,7 +85,8 @@ class LoadRun:
         for name in RESOURCES:  # disk_io stays unknown: no broker of this run has a limit for it
             known = REPORTS_A_PANE if name in LIMITS else 0
             row |= {f"{name}_usage_sum": used.get(name, 0.0) * known, f"{name}_usage_max": used.get(name, 0.0)}
-            row |= {f"{name}_limit_sum": LIMITS.get(name, 0.0) * known, f"{name}_known": known}
+            limit = self.cpu_limits.get(broker, LIMITS["cpu"]) if name == "cpu" else LIMITS.get(name, 0.0)
+            row |= {f"{name}_limit_sum": limit * known, f"{name}_known": known}
         for name, ms in (("rpc_queue_ms", 0.5), ("metadata_latency_ms", 3.0)):
             row |= {f"{name}_sum": ms * REPORTS_A_PANE, f"{name}_max": ms}
         row |= {f"{f}_sum": sums[f] for f in BUNDLE_FIELDS} | {"bundles_sum": float(len(rows) * REPORTS_A_PANE)}

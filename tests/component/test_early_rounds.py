@@ -9,11 +9,13 @@ import pytest
 from controller.domain.decision import EARLY, MOVES, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.events import RoundFinished
+from controller.domain.ownership import State
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
 from controller.service.rounds import shifts
 from controller.service.rounds.process import Rounds
 from tests.short_run import ShortRun
+from tests.short_run_load import LIMITS
 
 BROKERS = ("b1:8080", "b2:8080", "b3:8080")
 USUAL = 600.0  # messages/s
@@ -182,3 +184,17 @@ def test_nothing_comes_early_where_it_is_off(tmp_path: Path) -> None:
 def test_a_broker_that_joins_is_no_shift(clock: Clock) -> None:
     clock.run.join("b4:8080")
     assert clock.pass_panes(4) == []
+
+
+def test_a_broker_that_returns_gets_no_more_than_its_usual_limit_has_room_for(clock: Clock) -> None:
+    """Pulsar's brokers tell the whole machine's limit until they look for their quota."""
+    clock.run.kill("b3:8080")
+    clock.run.look_up(*(one.bundle for one in clock.run.state.bundles.values() if one.state is State.FREE))
+    clock.to_next_round()
+    clock.run.load.cpu_limits["b3:8080"] = 8 * LIMITS["cpu"]
+    clock.run.join("b3:8080", incarnation=2)
+    moved = moves_of(clock.to_next_round())
+    del clock.run.load.cpu_limits["b3:8080"]
+    for _ in range(3):
+        moved += moves_of(clock.to_next_round())
+    assert len(moved) == len(clock.run.owned_by("b3:8080")) == 8, "a third of 24, and none too many"

@@ -58,7 +58,8 @@ def observe(
     if drivers is not None:
         model = learn(model, seen, drivers.unit, full, misread)
     model, correction = follow_networks(model, frame, seen)
-    return _estimate(model, frame, seen, correction)
+    model, estimates = _estimate(model, frame, seen, correction)
+    return model, replace(estimates, by_traffic=by_traffic)
 
 
 def _telling(model: UsageModel, seen: Seen, full: Bools) -> Bools:

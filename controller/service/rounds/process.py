@@ -171,6 +171,7 @@ class Rounds:
             round_id, at_ms, state, self._usage.model, self.lagging, horizon_ms,
             early=early, by_traffic=by_traffic, figures=self._shifts.figures,
         )  # fmt: skip
+        inputs = replace(inputs, brokers=self._shifts.believed(inputs.brokers, at_ms))
         results, model = learn_and_decide(inputs)
         usage_hash = self._usage.hash if early else self._usage.learn(model, at_ms)
         self._awaited = at_ms, round_id

@@ -20,6 +20,7 @@ from controller.ledger.loads import Columns, read_broker_panes
 from controller.ledger.tables import TableRoot
 from controller.policy.round import RoundInputs
 from controller.policy.usage.figures import Figure, FigureWatch
+from controller.policy.usage.limits import LimitWatch
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.shift import Shift, Works, find_shift, work_of
 
@@ -41,7 +42,7 @@ class ShiftWatch:
         panes = max(PANES, -(-REPORTS * settings.agent.report_interval_ms // self._pane_ms))
         self._shortest_ms = min(self._horizon_ms, panes * self._pane_ms)
         self._panes: dict[int, Columns] = {}  # the last ones by their ends
-        self._figures = FigureWatch()
+        self._figures, self._limits = FigureWatch(), LimitWatch()
         self._before: Works = {}
         self._shifted_ms: list[int] = []  # when load had shifted, in the last hour
         self._tries = 0  # rounds that could not relieve it yet
@@ -57,14 +58,20 @@ class ShiftWatch:
         """Of brokers that measure their CPU now and then only."""
         return self._figures.standing()
 
+    def believed(self, brokers: Columns, at_ms: int) -> Columns:
+        """The averages of a round's window, with new processes' limits as they are believed."""
+        return self._limits.believed(brokers, at_ms)
+
     def watch(self, end_ms: int) -> None:
         """Read the panes up to this end that were not read before."""
         missed = min(PANES_KEPT, (end_ms - max(self._panes, default=0)) // self._pane_ms)
         if missed <= 0:
             return
-        for number, pane in enumerate(reversed(read_broker_panes(self._tables, end_ms, self._pane_ms, missed))):
-            self._panes[end_ms - number * self._pane_ms] = pane
-        for end in sorted(self._panes)[-missed:]:
+        first_ms = end_ms - (missed - 1) * self._pane_ms
+        for number, pane in enumerate(read_broker_panes(self._tables, end_ms, self._pane_ms, missed)):
+            end = first_ms + number * self._pane_ms
+            self._limits.note(pane, end)
+            self._panes[end] = self._limits.believed(pane, end)
             self._figures.note(self._panes[end], end, self._pane_ms)
         self._panes = {end: self._panes[end] for end in sorted(self._panes)[-PANES_KEPT:]}
 

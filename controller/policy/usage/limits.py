@@ -1,0 +1,67 @@
+"""A CPU limit that a new process tells, and the one before it did not have: doubted for a while if it is larger.
+
+Pulsar's brokers look at their limit once a minute. One that starts before its quota is set tells the whole machine's
+until then, and would be given what the others carry. So a new process has at most its predecessor's limit at first.
+Its usage is scaled alike, as it was measured against the limit that it told. A smaller limit is believed at once, and
+so is any of a broker that was not heard of before.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from controller.policy.view.tabulate import Columns
+
+DOUBTED_MS = 120_000  # from a process's first report: two of Pulsar's looks at its limit
+KEPT_MS = 3_600_000  # of a broker that is gone
+
+
+class _Process(NamedTuple):
+    incarnation: int
+    first_ms: int
+    last_ms: int
+    before: float  # the limit of the process before it; infinite: there was none
+    limit: float  # as believed
+
+
+class LimitWatch:
+    """The limits that brokers told, pane by pane."""
+
+    def __init__(self) -> None:
+        self._processes: dict[str, _Process] = {}
+
+    def note(self, brokers: Columns, end_ms: int) -> None:
+        """A pane that ends at `end_ms`. `brokers`: its averages (`ledger.loads.average_brokers`)."""
+        told = zip(brokers["broker"].tolist(), brokers["incarnation"].tolist(), brokers["cpu_limit"], strict=True)
+        for broker, incarnation, limit in told:
+            known = self._processes.get(broker)
+            if known is None or known.incarnation < incarnation:
+                before = known.limit if known is not None else np.inf
+                known = _Process(incarnation, end_ms, end_ms, before, before)
+            if known.incarnation == incarnation:  # the pane may have rows of an ended one as well
+                believed = _believe(known, float(limit), end_ms)
+                self._processes[broker] = known._replace(last_ms=end_ms, limit=believed)
+        self._processes = {name: one for name, one in self._processes.items() if end_ms < one.last_ms + KEPT_MS}
+
+    def believed(self, brokers: Columns, at_ms: int) -> Columns:
+        """These averages up to this time with the limits that are believed, and the usage that goes with them."""
+        limit = np.asarray(brokers["cpu_limit"], np.float64)
+        most = np.full(len(limit), np.inf)
+        for at, key in enumerate(zip(brokers["broker"].tolist(), brokers["incarnation"].tolist(), strict=True)):
+            known = self._processes.get(key[0])
+            if known is not None and known.incarnation == key[1] and at_ms < known.first_ms + DOUBTED_MS:
+                most[at] = known.before
+        doubted = limit > most  # never where it is unknown
+        if not doubted.any():
+            return brokers
+        usage = np.asarray(brokers["cpu_usage"], np.float64)
+        scaled = usage * np.where(doubted, most, 1.0) / np.where(doubted, limit, 1.0)
+        return {**brokers, "cpu_limit": np.where(doubted, most, limit), "cpu_usage": scaled}
+
+
+def _believe(process: _Process, told: float, at_ms: int) -> float:
+    if not np.isfinite(told):
+        return process.limit
+    return min(told, process.before) if at_ms < process.first_ms + DOUBTED_MS else told
