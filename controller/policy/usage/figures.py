@@ -2,8 +2,9 @@
 
 Pulsar's brokers tell the mean of a minute for a minute. An average over a window that spans two figures is one that
 nobody measured, and a figure of the time before a change of traffic says nothing of the time after it. Fresh readings
-never repeat, so a figure that is the same in several panes stands. Only figures of whole panes count, and of those only
-ones that came again: a pane in which the figure changed has a mean of two.
+do not repeat like that, but those of an idle broker may stay the same for a while: figures stand once two of them have
+followed each other, and no more once three panes in a row are all different. Only figures of whole panes count, and of
+those only ones that came again: a pane in which the figure changed has a mean of two.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import numpy as np
 from controller.policy.view.tabulate import Columns
 
 STANDS = 3  # panes in a row
-FRESH = 5  # panes in a row that are all different: it stands no more
+FRESH = 3  # panes in a row that are all different: more than a mean of two figures, and the later one
+MISSED = 2  # panes in a row that may be without a figure, as one that came late
 
 
 class Figure(NamedTuple):
@@ -29,9 +31,11 @@ class _Seen(NamedTuple):
     incarnation: int
     value: float
     first_ms: int  # the begin of the first pane with this value
-    times: int  # panes in a row
-    changes: int  # panes in a row without a value that came again
-    figure: Figure | None  # the last value that came again, where figures stand
+    last_ms: int  # the end of the last one
+    times: int = 1  # panes in a row
+    changes: int = 0  # panes in a row without a value that came again
+    stood: float | None = None  # the last value that stood
+    figure: Figure | None = None  # the last value that came again, where figures stand
 
 
 class FigureWatch:
@@ -42,15 +46,16 @@ class FigureWatch:
 
     def note(self, brokers: Columns, end_ms: int, pane_ms: int) -> None:
         """A pane that ends at `end_ms`. `brokers`: its averages (`ledger.loads.average_brokers`)."""
-        told = zip(brokers["broker"], brokers["incarnation"], brokers["cpu_usage"], strict=True)
-        now: dict[str, _Seen] = {}
+        told = zip(
+            brokers["broker"].tolist(), brokers["incarnation"].tolist(), brokers["cpu_usage"].tolist(), strict=True
+        )
         for broker, incarnation, usage in told:
+            before, fresh = self._seen.get(broker), _Seen(incarnation, usage, end_ms - pane_ms, end_ms)
             if np.isfinite(usage):
-                fresh = _Seen(int(incarnation), float(usage), end_ms - pane_ms, 1, 0, None)
-                before = self._seen.get(broker)
-                same = before is not None and before.incarnation == fresh.incarnation
-                now[broker] = _follow(before, fresh, pane_ms) if before is not None and same else fresh
-        self._seen = now
+                same = before is not None and before.incarnation == incarnation
+                self._seen[broker] = _follow(before, fresh, pane_ms) if before is not None and same else fresh
+        oldest_ms = end_ms - MISSED * pane_ms
+        self._seen = {broker: one for broker, one in self._seen.items() if one.last_ms >= oldest_ms}
 
     def standing(self) -> dict[str, Figure]:
         """The brokers whose figures stand, with the last one that is no mean of two."""
@@ -60,8 +65,13 @@ class FigureWatch:
 def _follow(before: _Seen, fresh: _Seen, pane_ms: int) -> _Seen:
     if fresh.value != before.value:
         changes = before.changes + 1
-        return fresh._replace(changes=changes, figure=before.figure if changes < FRESH else None)
+        if changes >= FRESH:
+            return fresh._replace(changes=changes)
+        return fresh._replace(changes=changes, stood=before.stood, figure=before.figure)
     times = before.times + 1
+    again = before._replace(last_ms=fresh.last_ms, times=times, changes=0)
     figure = Figure(before.value, before.first_ms - pane_ms)  # it may have come late in the pane before
-    known = times >= STANDS or before.figure is not None
-    return before._replace(times=times, changes=0, figure=figure if known else None)
+    if times >= STANDS:
+        known = before.figure is not None or before.stood not in (None, before.value)
+        return again._replace(stood=before.value, figure=figure if known else None)
+    return again._replace(figure=figure if before.figure is not None else None)

@@ -2,8 +2,8 @@
 
 Pulsar's brokers look at their limit once a minute. One that starts before its quota is set tells the whole machine's
 until then, and would be given what the others carry. So a new process has at most its predecessor's limit at first.
-Its usage is scaled alike, as it was measured against the limit that it told. A smaller limit is believed at once, and
-so is any of a broker that was not heard of before.
+What it uses is believed as told, as it is no share of the limit. A smaller limit is believed at once, and so is
+any of a broker that was not heard of before.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from controller.policy.view.costs import Floats
 from controller.policy.view.tabulate import Columns
 
 DOUBTED_MS = 120_000  # from a process's first report: two of Pulsar's looks at its limit
 KEPT_MS = 3_600_000  # of a broker that is gone
+SILENT_MS = 60_000  # then another process may have a smaller number
 
 
 class _Process(NamedTuple):
@@ -34,20 +36,21 @@ class LimitWatch:
 
     def note(self, brokers: Columns, end_ms: int) -> None:
         """A pane that ends at `end_ms`. `brokers`: its averages (`ledger.loads.average_brokers`)."""
-        told = zip(brokers["broker"].tolist(), brokers["incarnation"].tolist(), brokers["cpu_limit"], strict=True)
+        told = zip(brokers["broker"].tolist(), brokers["incarnation"].tolist(), _limits(brokers).tolist(), strict=True)
         for broker, incarnation, limit in told:
             known = self._processes.get(broker)
-            if known is None or known.incarnation < incarnation:
+            if known is None or known.incarnation < incarnation or end_ms > known.last_ms + SILENT_MS:
+                same = known is not None and known.incarnation == incarnation
                 before = known.limit if known is not None else np.inf
-                known = _Process(incarnation, end_ms, end_ms, before, before)
+                known = known if known is not None and same else _Process(incarnation, end_ms, end_ms, before, before)
             if known.incarnation == incarnation:  # the pane may have rows of an ended one as well
-                believed = _believe(known, float(limit), end_ms)
+                believed = _believe(known, limit, end_ms)
                 self._processes[broker] = known._replace(last_ms=end_ms, limit=believed)
         self._processes = {name: one for name, one in self._processes.items() if end_ms < one.last_ms + KEPT_MS}
 
     def believed(self, brokers: Columns, at_ms: int) -> Columns:
-        """These averages up to this time with the limits that are believed, and the usage that goes with them."""
-        limit = np.asarray(brokers["cpu_limit"], np.float64)
+        """These averages up to this time, with limits and utilisation as they are believed."""
+        limit = _limits(brokers)
         most = np.full(len(limit), np.inf)
         for at, key in enumerate(zip(brokers["broker"].tolist(), brokers["incarnation"].tolist(), strict=True)):
             known = self._processes.get(key[0])
@@ -57,8 +60,18 @@ class LimitWatch:
         if not doubted.any():
             return brokers
         usage = np.asarray(brokers["cpu_usage"], np.float64)
-        scaled = usage * np.where(doubted, most, 1.0) / np.where(doubted, limit, 1.0)
-        return {**brokers, "cpu_limit": np.where(doubted, most, limit), "cpu_usage": scaled}
+        utilisation = np.asarray(brokers["cpu_utilisation"], np.float64)
+        return {
+            **brokers,
+            "cpu_limit": np.where(doubted, most, brokers["cpu_limit"]),
+            "cpu_utilisation": np.where(doubted, usage / np.where(doubted, most, 1.0), utilisation),
+        }
+
+
+def _limits(brokers: Columns) -> Floats:
+    """[B] NaN unknown."""
+    limits = np.asarray(brokers["cpu_limit"], np.float64)
+    return np.where(limits > 0, limits, np.nan)
 
 
 def _believe(process: _Process, told: float, at_ms: int) -> float:

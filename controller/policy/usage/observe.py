@@ -58,8 +58,7 @@ def observe(
     if drivers is not None:
         model = learn(model, seen, drivers.unit, full, misread)
     model, correction = follow_networks(model, frame, seen)
-    model, estimates = _estimate(model, frame, seen, correction)
-    return model, replace(estimates, by_traffic=by_traffic)
+    return _estimate(model, frame, seen, correction)
 
 
 def _telling(model: UsageModel, seen: Seen, full: Bools) -> Bools:

@@ -36,8 +36,7 @@ class Estimates:
     `burst_rounds`: how long its bursts last; 0: it has none.
 
     `rounds`: so many the model has seen, this one included. `wander_permille`: how far brokers' loads stray from one
-    round to the next with nothing moved, as a share of their mean usage. `by_traffic`: load has just shifted, which
-    readings do not show yet.
+    round to the next with nothing moved, as a share of their mean usage.
     """
 
     brokers: Ints  # [B x BROKER_ESTIMATES]
@@ -46,7 +45,6 @@ class Estimates:
     bundles: Ints  # [N x BUNDLE_ESTIMATES]
     rounds: int = 1
     wander_permille: int = 0
-    by_traffic: bool = False
 
     def broker(self, column: str) -> Ints:
         """[B] a column of BROKER_ESTIMATES."""
@@ -70,7 +68,6 @@ class Estimates:
         return {
             "rounds": self.rounds,
             "wander_permille": self.wander_permille,
-            **({"by_traffic": True} if self.by_traffic else {}),
             "broker_columns": list(_BROKER_COLUMNS),
             "brokers": np.hstack([self.brokers, self.burst, self.correction]).tolist(),
             "bundle_columns": list(BUNDLE_ESTIMATES),
@@ -88,8 +85,7 @@ class Estimates:
         own, burst, correction = np.split(_matrix(stored["brokers"], len(wanted[0])), ends, axis=1)
         bundles = _matrix(stored["bundles"], len(wanted[1]))
         rounds, wander_permille = int(stored["rounds"]), int(stored["wander_permille"])
-        by_traffic = bool(stored.get("by_traffic"))
-        return cls(own, burst, correction, bundles, rounds, wander_permille, by_traffic)
+        return cls(own, burst, correction, bundles, rounds, wander_permille)
 
 
 def _matrix(rows: Sequence[Sequence[int]], width: int) -> Ints:

@@ -116,7 +116,7 @@ class Rounds:
             return None
         progress, state = self._progress(), self._follower.state
         newest = self._schedule.now(progress)
-        if newest is not None and self._schedule.watches:
+        if newest is not None:
             self._shifts.watch(newest)
         at_ms = newest if state.round_wanted else None
         if at_ms is not None and at_ms >= state.round_at_ms:  # otherwise wait for load reports
@@ -169,7 +169,7 @@ class Rounds:
             log.info("round %s: load has shifted to %s: %s", round_id, shift.broker, because)
         inputs = self._inputs.read(
             round_id, at_ms, state, self._usage.model, self.lagging, horizon_ms,
-            early=early, by_traffic=by_traffic, figures=self._shifts.figures,
+            early=early, by_traffic=by_traffic, figures=self._shifts.figures if self._schedule.watches else {},
         )  # fmt: skip
         inputs = replace(inputs, brokers=self._shifts.believed(inputs.brokers, at_ms))
         results, model = learn_and_decide(inputs)

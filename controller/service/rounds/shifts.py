@@ -20,7 +20,7 @@ from controller.ledger.loads import Columns, read_broker_panes
 from controller.ledger.tables import TableRoot
 from controller.policy.round import RoundInputs
 from controller.policy.usage.figures import Figure, FigureWatch
-from controller.policy.usage.limits import LimitWatch
+from controller.policy.usage.limits import DOUBTED_MS, LimitWatch
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.shift import Shift, Works, find_shift, work_of
 
@@ -64,7 +64,8 @@ class ShiftWatch:
 
     def watch(self, end_ms: int) -> None:
         """Read the panes up to this end that were not read before."""
-        missed = min(PANES_KEPT, (end_ms - max(self._panes, default=0)) // self._pane_ms)
+        most = PANES_KEPT + DOUBTED_MS // self._pane_ms  # of which only limits are of use
+        missed = min(most, (end_ms - max(self._panes, default=0)) // self._pane_ms)
         if missed <= 0:
             return
         first_ms = end_ms - (missed - 1) * self._pane_ms
@@ -85,7 +86,7 @@ class ShiftWatch:
         emptied = [broker.id for broker in state.brokers.values() if broker.drained or broker.leaving]
         relieved = [broker for broker, since_ms in self._relieved.items() if at_ms < since_ms + AGAIN_MS]
         shift = find_shift(self._before, [work_of(model, pane) for pane in panes], emptied, relieved)
-        if shift is not None:
+        if shift is not None and not self._tries:
             self._shifted_ms.append(at_ms)
         return shift
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.policy.usage.limits import DOUBTED_MS, KEPT_MS, LimitWatch
+from controller.policy.usage.limits import DOUBTED_MS, KEPT_MS, SILENT_MS, LimitWatch
 from controller.policy.view.tabulate import Columns
 
 PANE_MS = 10_000
@@ -17,14 +17,17 @@ def pane(*rows: tuple[str, int, float, float]) -> Columns:
     return {
         "broker": np.array(brokers, object), "incarnation": np.array(incarnations),
         "cpu_usage": np.array(usages), "cpu_limit": np.array(limits),
+        "cpu_utilisation": np.array(usages) / np.array(limits),
     }  # fmt: skip
 
 
 def believed(watch: LimitWatch, at_ms: int, *rows: tuple[str, int, float, float]) -> list[tuple[float, float]]:
-    """Usage and limit of each row after a pane with them."""
+    """Usage and limit of each row after a pane with them; the utilisation is theirs."""
     watch.note(pane(*rows), at_ms)
     found = watch.believed(pane(*rows), at_ms)
-    return list(zip(found["cpu_usage"].tolist(), found["cpu_limit"].tolist(), strict=True))
+    usage, limit = (np.asarray(found[name], np.float64) for name in ("cpu_usage", "cpu_limit"))
+    np.testing.assert_allclose(found["cpu_utilisation"], usage / limit)
+    return list(zip(usage.tolist(), limit.tolist(), strict=True))
 
 
 def test_a_new_process_has_at_most_its_predecessors_limit_for_two_minutes() -> None:
@@ -33,7 +36,7 @@ def test_a_new_process_has_at_most_its_predecessors_limit_for_two_minutes() -> N
     assert believed(watch, PANE_MS, ("a", 1, 5.0, 25.0), other) == [(5.0, 25.0), (10.0, 25.0)]
     back_ms = 500_000
     for at_ms in range(back_ms, back_ms + DOUBTED_MS, PANE_MS):
-        assert believed(watch, at_ms, ("a", 2, 40.0, 200.0), other) == [(5.0, 25.0), (10.0, 25.0)]
+        assert believed(watch, at_ms, ("a", 2, 40.0, 200.0), other) == [(40.0, 25.0), (10.0, 25.0)]
     assert believed(watch, back_ms + DOUBTED_MS, ("a", 2, 40.0, 200.0), other) == [(40.0, 200.0), (10.0, 25.0)]
 
 
@@ -55,22 +58,33 @@ def test_a_process_that_ended_while_it_was_doubted_hands_down_what_was_believed(
     watch = LimitWatch()
     for number, row in enumerate([("a", 1, 5.0, 25.0), ("a", 2, 40.0, 200.0), ("a", 3, 40.0, 200.0)]):
         found = believed(watch, (1 + number) * PANE_MS, row)
-    assert found == [(5.0, 25.0)]
+    assert found == [(40.0, 25.0)]
 
 
 def test_two_processes_of_a_broker_in_one_pane_are_told_apart() -> None:
     watch = LimitWatch()
     rows = ("a", 1, 5.0, 25.0), ("a", 2, 40.0, 200.0)
-    assert believed(watch, PANE_MS, *rows) == [(5.0, 25.0), (5.0, 25.0)]
+    assert believed(watch, PANE_MS, *rows) == [(5.0, 25.0), (40.0, 25.0)]
+
+
+def test_a_process_with_a_smaller_number_counts_once_the_other_is_silent() -> None:
+    """A clock that was set back numbers processes like this."""
+    watch = LimitWatch()
+    believed(watch, PANE_MS, ("a", 5, 5.0, 25.0))
+    assert believed(watch, 2 * PANE_MS, ("a", 3, 40.0, 200.0)) == [(40.0, 200.0)]
+    assert believed(watch, 2 * PANE_MS + SILENT_MS, ("a", 3, 40.0, 200.0)) == [(40.0, 25.0)]
 
 
 def test_an_unknown_limit_says_nothing() -> None:
     watch = LimitWatch()
     believed(watch, PANE_MS, ("a", 1, 5.0, 25.0))
     assert np.isnan(believed(watch, 2 * PANE_MS, ("a", 2, UNKNOWN, UNKNOWN))).all()
-    assert believed(watch, 3 * PANE_MS, ("a", 2, 40.0, 200.0)) == [(5.0, 25.0)]
+    assert believed(watch, 3 * PANE_MS, ("a", 2, 40.0, 200.0)) == [(40.0, 25.0)]
     assert believed(watch, 4 * PANE_MS, ("d", 1, UNKNOWN, UNKNOWN), ("e", 1, 1.0, 100.0))[1] == (1.0, 100.0)
     assert believed(watch, 5 * PANE_MS, ("d", 2, 1.0, 100.0)) == [(1.0, 100.0)], "nobody knew its first one's"
+    for impossible in (0.0, -1.0):
+        believed(watch, 6 * PANE_MS, ("f", 1, 1.0, impossible))
+        assert believed(watch, 7 * PANE_MS, ("f", 2, 1.0, 100.0)) == [(1.0, 100.0)]
 
 
 def test_a_broker_that_was_away_for_an_hour_is_new() -> None:

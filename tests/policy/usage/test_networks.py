@@ -79,8 +79,8 @@ def test_estimates_are_read_back_as_they_were_stored() -> None:
     ints = iter(np.arange(2 * (4 + len(RESOURCES) + 2) + 3 * 4))
     parts = [np.array([next(ints) for _ in range(rows * width)]).reshape(rows, width)
              for rows, width in ((2, 4), (2, len(RESOURCES)), (2, len(NETWORKS)), (3, 4))]  # fmt: skip
-    stored = Estimates(*parts, rounds=3, wander_permille=5, by_traffic=True)
+    stored = Estimates(*parts, rounds=3, wander_permille=5)
     read = Estimates.from_json(stored.to_json())
     for name in ("brokers", "burst", "correction", "bundles"):
         assert (getattr(read, name) == getattr(stored, name)).all()
-    assert (read.rounds, read.wander_permille, read.by_traffic) == (3, 5, True)
+    assert (read.rounds, read.wander_permille) == (3, 5)

@@ -34,7 +34,6 @@ from controller.policy.view.snapshot import Bools, Snapshot
 
 MIN_BUDGET = 8  # moves a round, however small the cluster
 SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
-SWAP_FROM_BY_TRAFFIC = 0.2  # nor this one just after a shift, as readings will soon tell more
 MOST_FRUITLESS = 16  # searches for a swap a round
 MORE_IF_PRESSING = 10  # moves for each pressing broker
 HALF = 0.5
@@ -129,8 +128,7 @@ class Planner:
                 self.chosen.move_best(judged, best, self._why(source))
                 return True
         far = excess / self.model.norm
-        swap_from = SWAP_FROM_BY_TRAFFIC if self.model.usage.by_traffic else SWAP_FROM
-        if far > swap_from and self._swap_best(source, found, targets, judged):
+        if far > SWAP_FROM and self._swap_best(source, found, targets, judged):
             return True
         if far > SPLIT_FROM or (self.model.is_overloaded(source) and not self.model.short[source]):
             self._split_or_deny(source, close, judged, excess)

@@ -49,7 +49,6 @@ class Usage:
     blind: Bools  # [B] of which something is not known that is known of most
     rounds: int  # so many the model has seen
     wander: float  # of brokers' loads from round to round, as a share of their mean
-    by_traffic: bool  # load has just shifted, and readings may be of the time before
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Usage:
@@ -80,7 +79,6 @@ class Usage:
             blind=_is_blind(snapshot),
             rounds=estimates.rounds,
             wander=estimates.wander_permille / PERMILLE,
-            by_traffic=estimates.by_traffic,
         )
 
 
