@@ -17,7 +17,7 @@ def pane(*rows: tuple[str, int, float, float]) -> Columns:
     return {
         "broker": np.array(brokers, object), "incarnation": np.array(incarnations),
         "cpu_usage": np.array(usages), "cpu_limit": np.array(limits),
-        "cpu_utilisation": np.array(usages) / np.array(limits),
+        "cpu_utilisation": np.divide(usages, np.where(np.equal(limits, 0), UNKNOWN, limits)),
     }  # fmt: skip
 
 
@@ -26,7 +26,7 @@ def believed(watch: LimitWatch, at_ms: int, *rows: tuple[str, int, float, float]
     watch.note(pane(*rows), at_ms)
     found = watch.believed(pane(*rows), at_ms)
     usage, limit = (np.asarray(found[name], np.float64) for name in ("cpu_usage", "cpu_limit"))
-    np.testing.assert_allclose(found["cpu_utilisation"], usage / limit)
+    np.testing.assert_allclose(found["cpu_utilisation"], usage / np.where(limit == 0, UNKNOWN, limit))
     return list(zip(usage.tolist(), limit.tolist(), strict=True))
 
 
