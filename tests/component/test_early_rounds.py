@@ -9,9 +9,11 @@ import pytest
 from controller.domain.decision import EARLY, MOVES, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.events import RoundFinished
+from controller.domain.load import RESOURCES
 from controller.domain.ownership import State
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
+from controller.policy.view.frame import Frame
 from controller.service.rounds import shifts
 from controller.service.rounds.process import Rounds
 from tests.short_run import ShortRun
@@ -198,6 +200,22 @@ def test_a_broker_that_returns_gets_no_more_than_its_usual_limit_has_room_for(cl
     for _ in range(3):
         moved += moves_of(clock.to_next_round())
     assert 6 <= len(moved) == len(clock.run.owned_by("b3:8080")) <= 8, "a third of 24, and none too many"
+
+
+@pytest.mark.parametrize("least_interval_s", [0, 10])
+def test_the_usual_limit_is_known_to_a_worker_that_starts_later_and_without_early_rounds(
+    tmp_path: Path, least_interval_s: int
+) -> None:
+    clock = Clock(tmp_path / "tables", f"rounds.least_interval_s={least_interval_s}")
+    clock.run.kill("b3:8080")
+    clock.run.load.cpu_limits["b3:8080"] = 8 * LIMITS["cpu"]
+    clock.run.join("b3:8080", incarnation=2)
+    clock.run.panes(7)
+    clock.rounds = Rounds(clock.run.settings, every_round=False)
+    found = clock.to_next_round()
+    frame = Frame.from_json(found.inputs["frame"])
+    limits = dict(zip(frame.brokers, frame.limit[:, RESOURCES.index("cpu")].tolist(), strict=True))
+    assert limits["b3:8080"] == limits["b1:8080"]
 
 
 def test_rounds_that_follow_as_brokers_settle_belong_to_the_same_shift(
