@@ -4,7 +4,7 @@ Pulsar's brokers tell the mean of a minute for a minute. An average over a windo
 nobody measured, and a figure of the time before a change of traffic says nothing of the time after it. Fresh readings
 do not repeat like that, but those of an idle broker may stay the same for a while: figures stand once two of them have
 followed each other, and no more once three panes in a row are all different. Only figures of whole panes count, and of
-those only ones that came again: a pane in which the figure changed has a mean of two.
+those only ones that came again: the mean of a pane in which the figure changed is one of both.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from controller.policy.view.tabulate import Columns
 
 STANDS = 3  # panes in a row
-FRESH = 3  # panes in a row that are all different: more than a mean of two figures, and the later one
-MISSED = 2  # panes in a row that may be without a figure, as one that came late
+FRESH = 3  # panes in a row that are all different; a new figure makes two: the one in which it came, and the next
+MISSED = 2  # panes in a row that may be missing, as one that is written late is
 
 
 class Figure(NamedTuple):
@@ -50,8 +50,8 @@ class FigureWatch:
             brokers["broker"].tolist(), brokers["incarnation"].tolist(), brokers["cpu_usage"].tolist(), strict=True
         )
         for broker, incarnation, usage in told:
-            before, fresh = self._seen.get(broker), _Seen(incarnation, usage, end_ms - pane_ms, end_ms)
             if np.isfinite(usage):
+                before, fresh = self._seen.get(broker), _Seen(incarnation, usage, end_ms - pane_ms, end_ms)
                 same = before is not None and before.incarnation == incarnation
                 self._seen[broker] = _follow(before, fresh, pane_ms) if before is not None and same else fresh
         oldest_ms = end_ms - MISSED * pane_ms
@@ -69,9 +69,13 @@ def _follow(before: _Seen, fresh: _Seen, pane_ms: int) -> _Seen:
             return fresh._replace(changes=changes)
         return fresh._replace(changes=changes, stood=before.stood, figure=before.figure)
     times = before.times + 1
-    again = before._replace(last_ms=fresh.last_ms, times=times, changes=0)
-    figure = Figure(before.value, before.first_ms - pane_ms)  # it may have come late in the pane before
-    if times >= STANDS:
-        known = before.figure is not None or before.stood not in (None, before.value)
-        return again._replace(stood=before.value, figure=figure if known else None)
-    return again._replace(figure=figure if before.figure is not None else None)
+    stands = times >= STANDS
+    follows = stands and before.stood not in (None, before.value)  # another one that stood
+    since_ms = before.first_ms - pane_ms  # it may have come late in the pane before
+    return before._replace(
+        last_ms=fresh.last_ms,
+        times=times,
+        changes=0,
+        stood=before.value if stands else before.stood,
+        figure=Figure(before.value, since_ms) if follows or before.figure is not None else None,
+    )

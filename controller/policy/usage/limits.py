@@ -1,9 +1,8 @@
-"""A CPU limit that a new process tells, and the one before it did not have: doubted for a while if it is larger.
+"""The CPU limit of a new process: for two minutes at most that of the process before it.
 
-Pulsar's brokers look at their limit once a minute. One that starts before its quota is set tells the whole machine's
-until then, and would be given what the others carry. So a new process has at most its predecessor's limit at first.
-What it uses is believed as told, as it is no share of the limit. A smaller limit is believed at once, and so is
-any of a broker that was not heard of before.
+Pulsar's brokers look at their limit once a minute. One that starts before its quota is set reports the whole machine's
+until then, and would be given what the others carry. Its usage is believed as reported, in points and not as a share of
+the limit. A smaller limit counts at once, and so does any limit of a broker that was not heard of before.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class _Process(NamedTuple):
 
 
 class LimitWatch:
-    """The limits that brokers told, pane by pane."""
+    """The limits that brokers reported, pane by pane."""
 
     def __init__(self) -> None:
         self._processes: dict[str, _Process] = {}
@@ -38,14 +37,14 @@ class LimitWatch:
         """A pane that ends at `end_ms`. `brokers`: its averages (`ledger.loads.average_brokers`)."""
         told = zip(brokers["broker"].tolist(), brokers["incarnation"].tolist(), _limits(brokers).tolist(), strict=True)
         for broker, incarnation, limit in told:
-            known = self._processes.get(broker)
-            if known is None or known.incarnation < incarnation or end_ms > known.last_ms + SILENT_MS:
-                same = known is not None and known.incarnation == incarnation
-                before = known.limit if known is not None else np.inf
-                known = known if known is not None and same else _Process(incarnation, end_ms, end_ms, before, before)
-            if known.incarnation == incarnation:  # the pane may have rows of an ended one as well
-                believed = _believe(known, limit, end_ms)
-                self._processes[broker] = known._replace(last_ms=end_ms, limit=believed)
+            process = self._processes.get(broker)
+            if process is None:
+                process = _Process(incarnation, end_ms, end_ms, np.inf, np.inf)
+            elif process.incarnation < incarnation or process.last_ms + SILENT_MS < end_ms:
+                process = _succeed(process, incarnation, end_ms)
+            if process.incarnation == incarnation:  # the pane may have rows of an ended one as well
+                believed = _believe(process, limit, end_ms)
+                self._processes[broker] = process._replace(last_ms=end_ms, limit=believed)
         self._processes = {name: one for name, one in self._processes.items() if end_ms < one.last_ms + KEPT_MS}
 
     def believed(self, brokers: Columns, at_ms: int) -> Columns:
@@ -53,9 +52,9 @@ class LimitWatch:
         limit = _limits(brokers)
         most = np.full(len(limit), np.inf)
         for at, key in enumerate(zip(brokers["broker"].tolist(), brokers["incarnation"].tolist(), strict=True)):
-            known = self._processes.get(key[0])
-            if known is not None and known.incarnation == key[1] and at_ms < known.first_ms + DOUBTED_MS:
-                most[at] = known.before
+            process = self._processes.get(key[0])
+            if process is not None and process.incarnation == key[1] and at_ms < process.first_ms + DOUBTED_MS:
+                most[at] = process.before
         doubted = limit > most  # never where it is unknown
         if not doubted.any():
             return brokers
@@ -69,9 +68,16 @@ class LimitWatch:
 
 
 def _limits(brokers: Columns) -> Floats:
-    """[B] NaN unknown."""
+    """[B] as reported, NaN unknown."""
     limits = np.asarray(brokers["cpu_limit"], np.float64)
     return np.where(limits > 0, limits, np.nan)
+
+
+def _succeed(process: _Process, incarnation: int, at_ms: int) -> _Process:
+    """The process with this incarnation: a new one, or the same one after a silence."""
+    if process.incarnation == incarnation:
+        return process
+    return _Process(incarnation, at_ms, at_ms, process.limit, process.limit)
 
 
 def _believe(process: _Process, told: float, at_ms: int) -> float:

@@ -6,7 +6,8 @@ beginning: an average over both times is of neither.
 
 Bursts that come again and again must not bring a round about each time: a broker that was relieved counts for no other
 shift for a while, and a cluster has so many shifts an hour. Nothing here is stored: a worker that starts again sees no
-shift before its first round, and its windows are whole.
+shift before its first round, and its windows are whole. It reads the last minutes' panes again, for the limits of new
+processes and for figures that stand.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ AGAIN_MS = 600_000  # until load may shift again to a broker that was relieved
 MOST, HOUR_MS = 12, 3_600_000  # shifts that count within an hour
 MOST_TRIES = 3  # rounds that follow one which had to wait for brokers to settle
 PANES_KEPT = 6  # a round that is due may be so many panes behind the newest
+READ_MS = DOUBTED_MS + 60_000  # at the start: what a process that is doubted was before it
 
 
 class ShiftWatch:
@@ -64,7 +66,7 @@ class ShiftWatch:
 
     def watch(self, end_ms: int) -> None:
         """Read the panes up to this end that were not read before."""
-        most = PANES_KEPT + DOUBTED_MS // self._pane_ms  # of which only limits are of use
+        most = max(PANES_KEPT, READ_MS // self._pane_ms)
         missed = min(most, (end_ms - max(self._panes, default=0)) // self._pane_ms)
         if missed <= 0:
             return
