@@ -137,6 +137,15 @@ class TestFigures:
         assert not check_reported([], 0.4)["counts"]
 
 
+def cpu_of(phase_s: int, relieved_after_s: int) -> list[tuple[float, dict[str, float]]]:
+    """Samples of two brokers: even in the first phase, in each one after it skewed and then even."""
+    return [
+        (float(at_s), {"broker1": 900.0 if at_s > phase_s and (at_s - 1) % phase_s < relieved_after_s else 50.0,
+                       "broker2": 50.0})
+        for at_s in range(5, 5 * phase_s + 1, 5)
+    ]  # fmt: skip
+
+
 FIGURES: dict[str, Any] = {
     "spread_mean": 1.2,
     "spread_end": 1.1,
@@ -147,6 +156,7 @@ FIGURES: dict[str, Any] = {
     "clients": {"lost": 0, "reordered": 0},
     "reported_cpu": {"counts": True},
     "sent_share": 0.99,
+    "cpu_samples": cpu_of(4 * 60, relieved_after_s=100),
 }
 MACHINE = {"threads": 2, "cpu": "some", "memory_gib": 24.0}
 
@@ -181,6 +191,7 @@ class TestPage:
         assert "6 unloads, **more than** the 4 of the best of them, AvgShedder" in said
         assert "**more than half of** the 80 s of AvgShedder" in said
         assert "at most half of the 240 s of ThresholdShedder" in said
+        assert "100 s from a skew to relief on average in windows of 20 s, **more than half of**" in said
         assert "nothing lost" in said
         assert "never" in page.comparison(played)
 
