@@ -280,7 +280,7 @@ def end_order(ctx: Context, order: Order, outcome: OrderOutcome, account: Any) -
 
 
 def _cut_of(order: Order, account: Any) -> dict[str, int]:
-    """Where the executor cut the bundle; agents of 0.1.0 do not tell it."""
+    """Where the executor cut the bundle; agents of older versions do not tell it."""
     boundary = _number_of(account, "boundary")
     inside = boundary is not None and order.bundle.lower < boundary < order.bundle.upper
     return {"boundary": boundary} if boundary is not None and inside and order.kind is OrderKind.SPLIT else {}
