@@ -256,6 +256,7 @@ def end_order(ctx: Context, order: Order, outcome: OrderOutcome, account: Any) -
         "ended_at_ms": ended_at_ms,
         "took_ms": _number_of(account, "took_ms"),
         "detail": str(account.get("detail") or "")[:MAX_DETAIL_CHARS],
+        **_cut_of(order, account),
     }
     if outcome in BACKS_OFF:
         block = ctx.state.observed.blocks.get(name)
@@ -276,6 +277,13 @@ def end_order(ctx: Context, order: Order, outcome: OrderOutcome, account: Any) -
     )
     if order.target is not None and outcome is not OrderOutcome.MOVED:
         ctx.note_observed_move(order.bundle, order.target, owner or order.source)
+
+
+def _cut_of(order: Order, account: Any) -> dict[str, int]:
+    """Where the executor cut the bundle; agents of older versions do not tell it."""
+    boundary = _number_of(account, "boundary")
+    inside = boundary is not None and order.bundle.lower < boundary < order.bundle.upper
+    return {"boundary": boundary} if boundary is not None and inside and order.kind is OrderKind.SPLIT else {}
 
 
 def _number_of(account: Any, key: str) -> int | None:

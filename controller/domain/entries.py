@@ -55,7 +55,7 @@ class Kind(str, Enum):
     ORDER = "order"  # bundle, reason, decision_id or command_id; data: id, kind, source, target, boundary, executor
     PLAN = "plan"  # reason: its phase, carried_on, or how it ended; data: round_id, moves, who, why, dropped, outcomes
     ADOPTION = "adoption"  # command_id; data: phase, before {setting: override or null}, cluster, who, why, dropped
-    ORDER_ENDED = "order_ended"  # bundle, broker (the owner); data: id, outcome, took_ms, detail, not_before_ms
+    ORDER_ENDED = "order_ended"  # bundle, broker (owner); data: id, outcome, boundary, took_ms, detail, not_before_ms
 
 
 class UnknownKind(str):

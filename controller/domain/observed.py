@@ -85,6 +85,12 @@ class Order:
         return self.decision_id is not None and self.reason not in _OPERATORS
 
     @property
+    def boundary_is_proposed(self) -> bool:
+        """Whether a round named the boundary. It knows bundles and no topics, so it always names the middle; any other
+        boundary was chosen on purpose, and so was the middle by an operator's command."""
+        return self.decision_id is not None and self.boundary == self.bundle.middle()
+
+    @property
     def range_text(self) -> str:
         """The bundle's range as Pulsar writes it; its modular load manager keeps destinations by this text alone."""
         return str(self.bundle).rpartition("/")[2]

@@ -202,16 +202,17 @@ class EvidenceView:
         return self._rows_that_count("decisions", counted, DECISIONS.names, *span, among=among)
 
     def _with_orders(self, rows: Sequence[Row]) -> list[Row]:
-        """`order`: how a cluster that decides ownership itself carried a decision out, and who owns the bundle then;
-        None where it got no order, or has not answered yet."""
+        """`order`: how a cluster that decides ownership itself carried a decision out, who owns the bundle then, and
+        where a split cut; None where it got no order, or has not answered yet."""
         named, ended = self._attempts(), dict[str, Row]()
         sent = [named[row["attempt_id"]] for row in rows if row["outcome"] == EXECUTED or was_executed_later(row)]
         if sent:
             columns = ["decision_id", "broker", "data"]
             only = {"kind": Kind.ORDER_ENDED.value}
             for entry in self._reader.rows("journal", "seq", min(sent) - 1, None, columns, only).to_pylist():
-                outcome = json.loads(entry["data"])["outcome"]
-                ended[entry["decision_id"]] = {"outcome": outcome, "owner": entry["broker"]}
+                told = json.loads(entry["data"])
+                cut = {"boundary": told["boundary"]} if "boundary" in told else {}
+                ended[entry["decision_id"]] = {"outcome": told["outcome"], "owner": entry["broker"], **cut}
         return [{**row, "order": ended.get(carried_out_as(row))} for row in rows]
 
     def naming(self, bundle: str, rounds: Sequence[Row]) -> list[Row]:

@@ -59,7 +59,7 @@ async def count_non_persistent(cluster: PulsarCluster, held: Mapping[str, str]) 
         calls = PulsarCalls(
             admin, Observer(), exclude_namespaces(()), cluster=lambda: CLUSTER_NAME,
             addresses=lambda: members.addresses, timeout_s=lambda broker: 10.0,
-            on_denied=pytest.fail,
+            on_denied=pytest.fail, find_stats=lambda broker, bundle: pytest.fail(bundle),
         )  # fmt: skip
         return {name: await calls.count_non_persistent(Bundle.parse(name), owner) for name, owner in held.items()}
 

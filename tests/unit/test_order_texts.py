@@ -35,6 +35,14 @@ def test_an_order_that_brought_nothing_says_who_owns_the_bundle_and_for_how_long
     assert "204 No Content" in told
 
 
+def test_a_split_tells_where_it_was_ordered_and_where_it_was_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    driver = observed_driver()
+    driver.command("split_bundle", bundle=str(BUNDLES[0]), boundary=0x1234)
+    assert "split a:1 at 0x00001234" in shown(driver, Kind.ORDER, capsys)
+    driver.end_order(BUNDLES[0], "split", owner="a:1", took_ms=300, boundary=0x4321)
+    assert "split at 0x00004321: a:1 owns it, after 300 ms" in shown(driver, Kind.ORDER_ENDED, capsys)
+
+
 def test_an_order_without_an_answer_claims_no_time(capsys: pytest.CaptureFixture[str]) -> None:
     driver = observed_driver()
     driver.command("unload_bundle", bundle=str(BUNDLES[0]))

@@ -104,6 +104,7 @@ class ClusterAgent:
             addresses=lambda: self._poll.members.addresses,
             timeout_s=lambda b: unload_timeout_ms(self.watcher.state.observed.facts, b) / 1000 + ANSWER_SLACK_S,
             on_denied=lambda why: self._fact_reader.note_denied(why),
+            find_stats=poll.find_stats,
         )
         self._speaker = Speaker(connections, self.sessions, lambda: self.watcher.state, self._calls.read_ring, wall_ms)
         spare = not poll.admin.settings.move_non_persistent

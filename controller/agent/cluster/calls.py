@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +22,7 @@ from controller.brokers.pulsar.auth import CredentialsMissing
 from controller.brokers.pulsar.changes import PulsarChanges, Sent
 from controller.brokers.pulsar.observe import Exclude, parse_owned, parse_ring
 from controller.brokers.pulsar.outcomes import CallFailed, Outcome
+from controller.brokers.pulsar.topic_stats import Stats
 from controller.domain.ids import Bundle, topic_hash
 
 OF_ANOTHER_CLUSTER = frozenset({Outcome.PRECONDITION, Outcome.REDIRECTED})  # 412, or redirected to brokers not listed
@@ -51,12 +52,15 @@ class PulsarCalls:
         addresses: Callable[[], Mapping[str, str]],
         timeout_s: Callable[[str], float],
         on_denied: Callable[[str], None],
+        find_stats: Callable[[str, str], Awaitable[Stats | None]],
     ) -> None:
-        """`timeout_s`: how long an order to that broker may take to answer. `on_denied`: 401 or 403 was answered."""
+        """`timeout_s`: how long an order to that broker may take to answer. `on_denied`: 401 or 403 was answered.
+        `find_stats`: of a broker's bundle, the sums of its topics, as `ClusterPoll.find_stats`."""
         self._admin, self._changes = admin, PulsarChanges(admin)
         self._observer, self._exclude = observer, exclude
         self._cluster, self._addresses = cluster, addresses
         self._timeout_s, self._on_denied = timeout_s, on_denied
+        self._find_stats = find_stats
         self._placings: dict[str, Placing] = {}  # of bundles that are being unloaded
         self._elsewhere_until_s: dict[str, float] = {}  # namespace of another cluster -> when it is looked at again
 
@@ -71,6 +75,8 @@ class PulsarCalls:
         if isinstance(call, ask.CountTopics):
             topics = await self._list_topics(call.bundle)
             return None if topics is None else len(topics)
+        if isinstance(call, ask.FindBoundary):
+            return await self._find_boundary(call)
         if isinstance(call, ask.CountNonPersistent):
             return await self.count_non_persistent(call.bundle, call.owner)
         if isinstance(call, ask.Prepare):
@@ -137,6 +143,17 @@ class PulsarCalls:
         except CallFailed:
             return None
         return [topic for topic in topics if bundle.contains(topic_hash(topic))]
+
+    async def _find_boundary(self, call: ask.FindBoundary) -> ask.Boundary:
+        """By the loads of the topics that the owner has loaded, of which there are some on both sides."""
+        try:
+            stats = await self._find_stats(call.owner, str(call.bundle))
+        except CallFailed as error:
+            return ask.Boundary(None, f"topics were not read: {error}")
+        at = (stats or {}).get("splitBoundary")
+        if at is None:
+            return ask.Boundary(None, "no boundary parts its topics" if stats else "its owner has none of its topics")
+        return ask.Boundary(int(at))
 
     async def _prepare(self, call: ask.Prepare) -> _Prepared:
         """Whatever takes time and may be done before the last look at who owns the bundle."""

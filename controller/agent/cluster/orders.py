@@ -10,7 +10,7 @@ answers 204 without doing anything, and a lookup assigns bundles.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from controller.domain.ids import Bundle
@@ -43,6 +43,22 @@ class CountTopics:
     """Answered by how many topics the bundle has, or None if unknown."""
 
     bundle: Bundle
+
+
+@dataclass(frozen=True, slots=True)
+class FindBoundary:
+    """Where half of the bundle's load lies, by the topics at its owner. Answered by a `Boundary`."""
+
+    bundle: Bundle
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """`at`: the first hash of the upper half, with topics on both sides; None if not known, because of `why`."""
+
+    at: int | None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +116,8 @@ class Pause:
     ms: int
 
 
-Call = ReadRing | ListOwned | CountTopics | CountNonPersistent | Prepare | Unload | Split | LookUp | FindOwner | Pause
+Asked = ReadRing | ListOwned | CountTopics | FindBoundary | CountNonPersistent | Prepare | FindOwner
+Call = Asked | Unload | Split | LookUp | Pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +141,14 @@ def may_have_reached(status: int, unanswered: bool) -> bool:
 
 @dataclass(slots=True)
 class Ended:
-    """The outcome. `owner`: as listed at the end. `sent`: the cluster may have kept the destination."""
+    """The outcome. `owner`: as listed at the end. `sent`: the cluster may have kept the destination. `boundary`: where
+    a split that may have reached an owner cut."""
 
     outcome: OrderOutcome
     owner: str | None = None
     sent: bool = False
     detail: str = ""
+    boundary: int | None = None
 
     def to_data(self) -> dict[str, Any]:
         """As the event `order_ended` carries it."""
@@ -138,6 +157,7 @@ class Ended:
             "sent": self.sent,
             **({"owner": self.owner} if self.owner is not None else {}),
             **({"detail": self.detail} if self.detail else {}),
+            **({"boundary": self.boundary} if self.boundary is not None else {}),
         }
 
 
@@ -247,28 +267,46 @@ def _await_move(order: Order, detail: str, placed: bool) -> Run:
 
 
 def _split(order: Order) -> Run:
+    """At the order's boundary, or where half of the load lies if the order only proposes one."""
     assert order.boundary is not None, "an order to split without a boundary"
     topics = yield CountTopics(order.bundle)
     if topics is not None and topics < 2:
         few = Ended(OrderOutcome.REFUSED, order.source, detail=f"it has {topics} topics; a split needs two")
         return (yield from _check(order)) or few
+    order, note = (yield from _choose_boundary(order)) if order.boundary_is_proposed else (order, "")
     sent = yield from _send(order, modular=False)
     if isinstance(sent, Ended):
         return sent
     reply, _ = sent
-    detail = _describe(reply)
-    if not reply.reached:
-        return Ended(OrderOutcome.FAILED, detail=detail)
+    ended = (yield from _await_halves(order, reply)) if reply.reached else Ended(OrderOutcome.FAILED)
+    ended.boundary = order.boundary if reply.reached else None
+    ended.detail = "; ".join(filter(None, [_describe(reply) or ended.detail, note]))
+    return ended
+
+
+def _choose_boundary(order: Order) -> Generator[Call, Any, tuple[Order, str]]:
+    """The order as it is carried out, and why it keeps the boundary that was proposed."""
+    found: Boundary = yield FindBoundary(order.bundle, order.source)
+    if found.at is None:
+        return order, f"at the proposed boundary: {found.why}"
+    if not order.bundle.lower < found.at < order.bundle.upper:
+        return order, f"at the proposed boundary: 0x{found.at:08x} is outside the range"
+    return replace(order, boundary=found.at), ""
+
+
+def _await_halves(order: Order, reply: Reply) -> Run:
+    """Look at the namespace's ring until it has both halves, or should have had them."""
+    assert order.boundary is not None, "an order to split without a boundary"
     halves, pause_ms, waited_ms = order.bundle.split_at(order.boundary), FIRST_CHECK_MS, 0
     while True:
         ring = yield ReadRing(order.bundle.namespace)
         if ring is not None and all(has_bundle(ring, half) for half in halves):
-            return Ended(OrderOutcome.SPLIT, order.source, detail=detail)
+            return Ended(OrderOutcome.SPLIT, order.source)
         answered = 200 <= reply.status < 500
         if ring is not None and (waited_ms >= GIVE_UP_MS or (answered and waited_ms >= MOST_CHECK_MS)):
             if not has_bundle(ring, order.bundle):
-                return Ended(OrderOutcome.GONE, detail=detail)
-            return Ended(OrderOutcome.REFUSED, order.source, detail=detail or "the ring has not changed")
+                return Ended(OrderOutcome.GONE)
+            return Ended(OrderOutcome.REFUSED, order.source, detail="the ring has not changed")
         yield Pause(pause_ms)
         waited_ms += pause_ms
         pause_ms = min(2 * pause_ms, MOST_CHECK_MS)

@@ -39,6 +39,7 @@ from controller.domain.ids import Bundle
 from controller.process.clock import wall_ms
 
 KEPT_PERIODS = 3  # for which a bundle's statistics count that no broker repeats
+FRESH_PERIODS = 2  # for which they are as good as those that its owner would tell now
 _LOOK_UP_AGAIN = frozenset({Outcome.UNREACHABLE, Outcome.REDIRECTED, Outcome.NOT_FOUND})
 
 
@@ -229,6 +230,20 @@ class ClusterPoll:
         kept_s, newest = self._kept_since_s(), self._newest
         known = [(name, newest[name]) for name in bundles if name in newest]
         return {name: stats for name, (at_s, stats) in known if at_s >= kept_s}
+
+    async def find_stats(self, broker: str, bundle: str) -> Stats | None:
+        """The sums of a bundle's topics: as last told, or if that is old, as its owner tells now. None if the owner
+        tells of none. Raises CallFailed, within the time in which statistics of topics are given up."""
+        at_s, known = self._newest.get(bundle, (0.0, None))
+        if known is not None and time.monotonic() - at_s <= FRESH_PERIODS * self.configuration.stats_period_s:
+            return known
+        address, within_s = self.members.addresses.get(broker), self._topics.give_up_s
+        if address is None:
+            raise CallFailed(Outcome.UNREACHABLE, broker, "its address is not known")
+        try:  # the wait for others that are being read counts as well
+            return (await asyncio.wait_for(self._topics.read(address), within_s)).get(bundle)
+        except asyncio.TimeoutError:
+            raise CallFailed(Outcome.TIMED_OUT, broker, f"its topics were not read within {within_s:g} s") from None
 
     def _kept_since_s(self) -> float:
         return time.monotonic() - KEPT_PERIODS * self.configuration.stats_period_s

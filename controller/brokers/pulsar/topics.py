@@ -28,7 +28,7 @@ class TopicReader:
     """Reads the topics of brokers; an async context manager, as it has threads and a worker process."""
 
     def __init__(self, admin: PulsarAdmin, give_up_s: float = GIVE_UP_S) -> None:
-        self._admin, self._give_up_s = admin, give_up_s
+        self._admin, self.give_up_s = admin, give_up_s
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._threads = ThreadPoolExecutor(AT_ONCE, "topics")
         self._workers: ProcessPoolExecutor | None = None
@@ -49,7 +49,7 @@ class TopicReader:
                 with tempfile.NamedTemporaryFile(prefix="ballast-topics-") as spool:
                     answer = await download(
                         self._admin, TOPICS_PATH, address, spool.file, self._threads,
-                        most_bytes=self._admin.settings.topics_max_bytes, timeout_s=self._give_up_s,
+                        most_bytes=self._admin.settings.topics_max_bytes, timeout_s=self.give_up_s,
                     )  # fmt: skip
                     answer.require()
                     spool.flush()

@@ -83,7 +83,7 @@ def _print_decision(document: Mapping[str, Any]) -> None:
             ("kind", f"{kind_text(decision)}, {decision['label']}"),
             ("reason", why_text(decision)),
             ("bundle", decision["bundle"] and f"{decision['bundle']} at epoch {decision['epoch']}"),
-            ("boundary", decision["boundary"] and f"0x{decision['boundary']:08x}"),
+            ("boundary", boundary_text(decision)),
             ("from", _end_text(decision, decision["source"])),
             ("to", _end_text(decision, decision["target"])),
             ("outcome", _outcome_text(decision)),
@@ -95,6 +95,14 @@ def _print_decision(document: Mapping[str, Any]) -> None:
     if document["journal"]:
         typer.echo("")
         _print_journal(document["journal"], [decision])
+
+
+def boundary_text(decision: Mapping[str, Any]) -> str | None:
+    """The boundary that was decided, and the one that was used if the owner's topics told a better one."""
+    decided, used = decision["boundary"], (decision["order"] or {}).get("boundary")
+    if decided is None:
+        return None
+    return f"0x{decided:08x}" + (f", cut at 0x{used:08x}" if used not in (None, decided) else "")
 
 
 def _outcome_text(decision: Mapping[str, Any]) -> str:

@@ -162,7 +162,7 @@ def _what(entry: Entry) -> str:
         return f"{entry.data.get('phase')} by {entry.data.get('who')}{why}{was}"
     if entry.kind is Kind.ORDER:
         to = entry.data.get("target") or ("" if entry.data.get("kind") != OrderKind.UNLOAD.value else "any broker")
-        return f"{entry.data.get('kind')} {entry.data.get('source')}{f' → {to}' if to else ''}"
+        return f"{entry.data.get('kind')} {entry.data.get('source')}{f' → {to}' if to else ''}{_cut_text(entry)}"
     if entry.kind is Kind.ORDER_ENDED:
         return _order_end_text(entry)
     if entry.kind is Kind.PLAN:
@@ -176,13 +176,20 @@ def _what(entry: Entry) -> str:
 
 
 def _order_end_text(entry: Entry) -> str:
-    """`stayed: 10.0.0.1:8080 owns it, after 4.2 s; rounds leave it alone until 10:02:00`, then Pulsar's own words."""
+    """`stayed: 10.0.0.1:8080 owns it, after 4.2 s; rounds leave it alone until 10:02:00`, then Pulsar's own words. A
+    split tells the boundary that was used."""
     owner = f": {entry.broker} owns it" if entry.broker else ""
     took = f", after {duration_text(entry.data['took_ms'])}" if is_whole(entry.data.get("took_ms")) else ""
     until = entry.data.get("not_before_ms")
     waits = f"; rounds leave it alone until {time_text(until)}" if is_whole(until) else ""
     said = f"; {entry.data['detail']}" if entry.data.get("detail") else ""
-    return f"{entry.data['outcome']}{owner}{took}{waits}{said}"
+    return f"{entry.data['outcome']}{_cut_text(entry)}{owner}{took}{waits}{said}"
+
+
+def _cut_text(entry: Entry) -> str:
+    """` at 0x40000000`, where an order or its end names a boundary."""
+    boundary = entry.data.get("boundary")
+    return f" at 0x{boundary:08x}" if is_whole(boundary) else ""
 
 
 def _document(entry: Entry) -> dict[str, object]:

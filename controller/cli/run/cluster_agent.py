@@ -20,6 +20,7 @@ from controller.brokers.pulsar.topics import TopicReader
 from controller.cli.run.agent_wiring import agent_connections, leave_on_signals, options_of
 from controller.config.http_access import http_access
 from controller.config.places import check_old_place
+from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.config.settings import Settings
 from controller.domain.errors import without_login
 from controller.loads.recorded import Overrides
@@ -39,6 +40,11 @@ class Runtime(str, Enum):
     PULSAR = "pulsar"
 
 
+def reads_topics(manager: Manager | None, cluster: PulsarCluster) -> bool:
+    """Whether topics are read in every statistics period: the modular manager reports loads of bundles without them."""
+    return manager is Manager.EXTENSIBLE or cluster.modular_topics
+
+
 async def run_cluster_agent(settings: Settings, *, take_over: bool, standby: bool) -> Ending:
     """Run until a signal, another agent or a failure ends it. Raises CallFailed if the cluster cannot be read."""
     configure_logs(settings.logging.level, settings.logging.json_lines, broker="pulsar", cluster=settings.cluster.name)
@@ -53,7 +59,7 @@ async def run_cluster_agent(settings: Settings, *, take_over: bool, standby: boo
     async with PulsarAdmin(cluster) as admin, TopicReader(admin) as topics:
         poll = ClusterPoll(admin, topics, wait_for_topics=False)  # owners are known before loads
         await poll.start()
-        poll.with_topics = poll.manager is Manager.EXTENSIBLE  # the modular manager reports its bundles itself
+        poll.with_topics = reads_topics(poll.manager, cluster)
         async with agent_connections(settings, "pulsar", options.lease_ms) as connections:
             found = ClusterAgent(
                 nonce,

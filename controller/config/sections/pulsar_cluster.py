@@ -122,6 +122,14 @@ class PulsarCluster(Section):
         lo=1_024,
         hi=4_294_967_296,
     )
+    modular_topics: bool = key(
+        False,
+        "Whether the agent reads broker-stats/topics once per statistics period with the modular load manager as well. "
+        "Unacknowledged messages and backlog then count in what a move disrupts, brokers whose backlog piles up are "
+        "seen, and non-persistent topics are known beforehand. Off: it is read just before a split, to cut where half "
+        "of the load lies. The extensible load manager tells loads by topics alone: there it is always read.",
+        source="measured: 5 µs of CPU and 1.4 KB for each topic",
+    )
     move_non_persistent: bool = key(
         False,
         "Whether rounds move bundles that hold non-persistent topics. A move loses the messages of such topics that "

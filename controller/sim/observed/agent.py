@@ -203,6 +203,8 @@ class SimClusterAgent:
             answer = pulsar.owned_by(call.broker)
         elif isinstance(call, ask.CountTopics):
             answer = 2
+        elif isinstance(call, ask.FindBoundary):
+            answer = pulsar.find_boundary(call.bundle, call.owner)
         elif isinstance(call, ask.LookUp):
             pulsar.look_up(str(call.bundle))
         elif isinstance(call, ask.FindOwner):

@@ -3,6 +3,7 @@
 - At most one unload or split per order reached an owner.
 - No order was opened while the breaker had tripped, outside mode live, while another balancer might act, between a
   release and the next adoption, or to a target that is dead, suspect or drained; at most so many were open.
+- A split cuts where an operator said, or inside the range; its end names a boundary that Pulsar's ring has.
 - Every order ends, and after some quiet the journal's owners are Pulsar's.
 """
 
@@ -16,7 +17,7 @@ from controller.domain.apply import apply_in_place
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
 from controller.domain.facts import find_other_balancer, is_suspect
-from controller.domain.observed import Order, OrderKind
+from controller.domain.observed import Order, OrderKind, OrderOutcome
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import LIVE, ClusterState
 from controller.sim.observed.agent import POLL_MS, SimClusterAgent
@@ -112,6 +113,9 @@ class ObservedSim(SimCluster):
 
     def carry_split(self, order: Order, call: Split) -> Reply:
         """Send a split to Pulsar, and count it when it reached an owner."""
+        if order.command_id is not None and call.boundary != order.boundary:
+            raise InvariantBroken(f"order {order.id} cuts at {call.boundary} instead of {order.boundary}")
+        call.bundle.split_at(call.boundary)
         before = len(self.pulsar.reached)
         reply = self.pulsar.split(call)
         self._count(order, len(self.pulsar.reached) - before)
@@ -134,11 +138,19 @@ class ObservedSim(SimCluster):
         for entry in entries:
             if entry.kind is Kind.ORDER:
                 self._check_order(shadow, entry)
+            elif entry.kind is Kind.ORDER_ENDED:
+                self._check_end(entry)
             elif entry.kind is Kind.COMMAND_ACCEPTED and entry.data["kind"] in ("adopt", "release"):
                 self.released = entry.data["kind"] == "release"
             apply_in_place(shadow, entry)
         if entries:
             check_holdings(self.state)
+
+    def _check_end(self, entry: Entry) -> None:
+        """Where an order says that it has split a bundle, the ring parts."""
+        ring = self.pulsar.rings.get((entry.bundle or "").rpartition("/")[0], ())
+        if entry.data["outcome"] == OrderOutcome.SPLIT.value and entry.data.get("boundary") not in ring:
+            raise InvariantBroken(f"entry {entry.seq} says that {entry.bundle} was cut at {entry.data.get('boundary')}")
 
     def _check_order(self, state: ClusterState, entry: Entry) -> None:
         """What must hold in the state before an order is opened."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from controller.agent.cluster.orders import Reply, Split, Unload, may_have_reached
+from controller.agent.cluster.orders import Boundary, Reply, Split, Unload, may_have_reached
 from controller.domain.ids import RING_END, Bundle
 from controller.domain.observed import bundles_of_ring, has_bundle
 
@@ -112,6 +112,13 @@ class SimPulsar:
         if broker not in self.alive or broker in self.hung:
             return None
         return frozenset(name for name, owner in self.owner.items() if owner == broker)
+
+    def find_boundary(self, bundle: Bundle, owner: str) -> Boundary:
+        """Where half of the bundle's load lies: anywhere, also where old statistics put it; not known now and then."""
+        roll = self.random.random()
+        if self.owned_by(owner) is None or roll < 0.2:
+            return Boundary(None, "no answer")
+        return Boundary(bundle.lower + int((roll - 0.2) / 0.75 * (bundle.upper - bundle.lower)))
 
     def unload(self, request: Unload) -> Reply:
         """An unload with a destination, or a plain one. It finds its way to whoever owns the bundle by now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from controller.cli.look.explain import boundary_text
 from controller.domain.decision import OF_STEP, Reason
 from controller.domain.entries import Entry, Kind
 from controller.ledger.append import append_rows
@@ -134,3 +135,22 @@ def test_a_broker_and_its_decisions_tell_one_pair_of_figures(tmp_path: Path) -> 
             assert not by or rest.endswith(f"; {100 * row['score']:.1f} % was measured")
             told.add(rest.partition(";")[0] if by else None)
     assert told >= {None, ", with what it was to get"}
+
+
+def test_where_an_order_cut_is_told_beside_what_was_decided(tmp_path: Path) -> None:
+    run = play(tmp_path / "tables")
+    row = next(row for row in EvidenceView(Reader(run.settings)).decisions() if is_executed_move(row))
+    data = {"id": row["decision_id"], "outcome": "split", "boundary": 7}
+    journal = Journal(TableRoot(run.root.root).root)
+    end = Entry(
+        journal.last_seq + 1, Kind.ORDER_ENDED, INSTANCE, 999, run.now_ms, bundle=row["bundle"], broker=row["source"],
+        decision_id=row["decision_id"], data=data,
+    )  # fmt: skip
+    journal.commit([end], INSTANCE, 999)
+
+    found = {row["decision_id"]: row for row in EvidenceView(Reader(run.settings)).decisions()}[row["decision_id"]]
+    assert found["order"] == {"outcome": "split", "owner": row["source"], "boundary": 7}
+    assert boundary_text({**found, "boundary": 9}) == "0x00000009, cut at 0x00000007"
+    assert boundary_text({**found, "boundary": 7}) == "0x00000007"
+    assert boundary_text({**found, "boundary": 9, "order": None}) == "0x00000009"
+    assert boundary_text({**found, "boundary": None}) is None

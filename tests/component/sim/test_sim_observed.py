@@ -49,7 +49,9 @@ def order(sim: ObservedSim, dice: random.Random) -> None:
     elif what == "unload":
         sim.command("unload_bundle", bundle=bundle)
     elif what == "split":
-        sim.command("split_bundle", bundle=bundle)
+        where = sim.state.observed.bundles[bundle].bundle
+        named = {"boundary": where.lower + (where.upper - where.lower) // 3} if dice.random() < 0.5 else {}
+        sim.command("split_bundle", bundle=bundle, **named)
     elif what == "namespace":
         sim.command("unload_namespace", namespace="t/a", to=broker)
     else:
@@ -57,7 +59,7 @@ def order(sim: ObservedSim, dice: random.Random) -> None:
 
 
 def decide(sim: ObservedSim, dice: random.Random, names: list[str], brokers: list[str]) -> None:
-    """A round wants more moves than may be open at once; some are halves of swaps."""
+    """A round wants more moves than may be open at once; some are halves of swaps. It may want a split as well."""
     chosen = dice.sample(names, min(len(names), dice.randint(1, 8)))
     pairs = dict(zip(chosen[::2], chosen[1::2], strict=False)) if dice.random() < 0.3 else {}
     pairs |= {other: one for one, other in pairs.items()}
@@ -68,6 +70,11 @@ def decide(sim: ObservedSim, dice: random.Random, names: list[str], brokers: lis
         what = name, seen.broker, dice.choice(brokers), seen.seq
         reason, id_ = Reason.ABOVE_MEAN, f"r{sim.now_ms}-{number}"
         moves.append(Decision(id_, DecisionKind.TRANSFER, Label.SUCCESS, reason, *what, evidence=evidence))
+    if dice.random() < 0.3:
+        seen = sim.state.observed.bundles[dice.choice(names)]
+        cut = str(seen.bundle), seen.broker, None, seen.seq, seen.bundle.middle()
+        id_ = f"r{sim.now_ms}-split"
+        moves.append(Decision(id_, DecisionKind.SPLIT, Label.SUCCESS, Reason.SPLIT_TO_BALANCE, *cut))
     result = RoundResult(f"r{sim.now_ms}", sim.now_ms, sim.state.seq, "any", tuple(moves), (), {}, "hash")
     sim.pending.append(RoundFinished(result))
 

@@ -21,6 +21,7 @@ from controller.brokers.host_load import GBIT_BYTES
 from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.memory.runtime import MemoryRuntime
 from controller.brokers.pulsar.auth import CredentialsMissing
+from controller.brokers.pulsar.facts import Manager
 from controller.brokers.pulsar.outcomes import CallFailed, Outcome
 from controller.bus.cluster import KafkaUnavailable, check_answers
 from controller.bus.consumer import KafkaRecord
@@ -35,7 +36,9 @@ from controller.cli.run.agent import (
     make_split_watch,
     parse_capacity,
 )
+from controller.cli.run.cluster_agent import reads_topics
 from controller.config.load import load_settings
+from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.config.settings import Settings
 from controller.domain.errors import BadRecord, BallastError, ConfigError, StoreError
 from controller.domain.ids import Session
@@ -243,6 +246,12 @@ def test_why_it_was_refused_is_said_once(
     out, err = capfd.readouterr()
     assert (ended.value.code, out, err.count("another process is broker b")) == (3, "", 1)
     assert err.endswith("ballast agent: another process is broker b\n")
+
+
+def test_topics_are_read_in_every_period_where_nothing_else_tells_loads_or_where_it_is_configured() -> None:
+    usual, wanted = PulsarCluster(), PulsarCluster(modular_topics=True)
+    assert [reads_topics(Manager.EXTENSIBLE, configured) for configured in (usual, wanted)] == [True, True]
+    assert [reads_topics(Manager.MODULAR, configured) for configured in (usual, wanted)] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.entries import Kind
 from controller.domain.events import BrokerEvent, Heartbeat
 from controller.domain.ids import Bundle, Session
-from controller.domain.observed import OrderKind
+from controller.domain.observed import Order, OrderKind
 from controller.domain.state import METADATA
+from controller.domain.state_codec import decode, encode
 from controller.ledger.evidence import NAMING
 from tests.unit.control.observed_driver import BUNDLES, CONFIGURATION, RING, ObservedDriver, observed_driver
 from tests.unit.control.step_driver import StepDriver, with_settings
@@ -437,3 +439,46 @@ def test_every_kind_of_entry_that_names_an_attempt_is_looked_for_when_evidence_i
     named = {entry.kind.value for entry in driver.journal if entry.attempt_id is not None}
     assert "order" in named, "the step's own decision to empty the broker"
     assert named <= set(NAMING)
+
+
+def order_split_of_round(driver: ObservedDriver) -> Order:
+    """A round wants the first bundle to be split; the order that it becomes."""
+    seen = driver.state.observed.bundles[str(FIRST)]
+    what = str(FIRST), seen.broker, None, seen.seq, FIRST.middle()
+    decision = Decision("r1-0000", DecisionKind.SPLIT, Label.SUCCESS, Reason.SPLIT_TO_BALANCE, *what)
+    driver.round(RoundResult("r1", 1_000, driver.state.seq, "any", (decision,), (), {}, "hash"))
+    return driver.state.observed.orders[str(FIRST)]
+
+
+def test_a_round_proposes_a_boundary_and_an_operator_names_one() -> None:
+    driver = observed_driver()
+    order = order_split_of_round(driver)
+    assert (order.kind, order.boundary, order.boundary_is_proposed) == (OrderKind.SPLIT, FIRST.middle(), True)
+    assert decode(encode(driver.state)).observed.orders[str(FIRST)].boundary_is_proposed
+    for boundary in (5, None):  # without one, the middle is what the operator asked for
+        driver = observed_driver()
+        named = {} if boundary is None else {"boundary": boundary}
+        driver.command("split_bundle", bundle=str(FIRST), **named)
+        order = driver.state.observed.orders[str(FIRST)]
+        assert (order.boundary, order.boundary_is_proposed) == (boundary or FIRST.middle(), False)
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [(77, 77), (None, None), (FIRST.lower, None), (FIRST.upper, None), (True, None), ("77", None), (77.0, None)],
+)
+def test_the_end_of_a_split_has_the_boundary_that_the_agent_used(told: object, kept: int | None) -> None:
+    """Agents of older versions tell none, and what is no boundary of the bundle is not kept."""
+    driver = observed_driver()
+    order_split_of_round(driver)
+    account = {} if told is None else {"boundary": told}
+    (ended,) = driver.end_order(FIRST, "split", owner="a:1", **account)
+    assert (ended.kind, ended.data.get("boundary")) == (Kind.ORDER_ENDED, kept)
+    assert ("boundary" in ended.data) is (kept is not None)
+
+
+def test_a_move_has_no_boundary() -> None:
+    driver = observed_driver()
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    (ended,) = driver.end_order(FIRST, "moved", owner="b:1", boundary=77)
+    assert "boundary" not in ended.data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -17,7 +17,9 @@ from controller.agent.cluster.orders import Ended, Reply, carry_out
 from controller.brokers.pulsar.addresses import Directory
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.observe import exclude_namespaces
-from controller.domain.ids import Bundle
+from controller.brokers.pulsar.poll import ClusterPoll
+from controller.brokers.pulsar.topics import TopicReader
+from controller.domain.ids import Bundle, topic_hash
 from controller.domain.observed import Order, OrderKind, OrderOutcome
 from tests.unit.brokers.pulsar.stand_in import CLUSTER, Broker, StandIn, hang, ingress_404, stand_in
 
@@ -70,11 +72,14 @@ def on_cluster(
     async def run() -> _T:
         async with stand_in(brokers, extensible=not modular) as listed:
             cluster = Cluster(listed, modular)
-            async with PulsarAdmin(listed.settings(**settings)) as admin:
-                cluster.addresses = (await Directory(admin, CLUSTER).refresh()).addresses
+            async with PulsarAdmin(listed.settings(**settings)) as admin, TopicReader(admin) as topics:
+                poll = ClusterPoll(admin, topics)
+                poll.members = await Directory(admin, CLUSTER).refresh()
+                cluster.addresses = poll.members.addresses
                 calls = PulsarCalls(
                     admin, Observer(), exclude_namespaces(()), cluster=lambda: CLUSTER,
                     addresses=lambda: cluster.addresses, timeout_s=lambda broker: 1.0, on_denied=cluster.denied.append,
+                    find_stats=poll.find_stats,
                 )  # fmt: skip
                 return await scenario(cluster, calls)
 
@@ -85,6 +90,18 @@ async def unload(calls: PulsarCalls, target: str | None = "broker-3:8080", modul
     prepared = await calls.answer(ask.Prepare(BUNDLE)) if modular else None
     reply: Reply = await calls.answer(ask.Unload(BUNDLE, "broker-1:8080", target, prepared))
     return reply
+
+
+async def carry_out_split(calls: PulsarCalls, **cause: str) -> Ended:
+    """An order whose boundary is the middle of the range."""
+    order = Order("o", OrderKind.SPLIT, BUNDLE, "broker-1:8080", "me", 1, None, BUNDLE.middle(), **cause)
+    run, answer = carry_out(order, modular=True), None
+    while True:
+        try:
+            answer = await calls.answer(run.send(answer))
+        except StopIteration as stop:
+            ended: Ended = stop.value
+            return ended
 
 
 async def carry_out_move(calls: PulsarCalls, before_the_request: Callable[[], None] = lambda: None) -> Ended:
@@ -271,3 +288,68 @@ def test_what_cannot_be_read_is_unknown_and_what_is_deleted_is_empty() -> None:
         assert str(BUNDLE) in await calls.answer(ask.ListOwned("broker-1:8080"))
 
     on_cluster(scenario)
+
+
+TOPICS = sorted((f"persistent://t1/ns1/{number}" for number in range(40)), key=topic_hash)
+INSIDE = [topic for topic in TOPICS if BUNDLE.contains(topic_hash(topic))][:5]
+BY_LOAD = topic_hash(INSIDE[1])  # the topic below is as busy as the other four
+
+
+def tell_topics(cluster: Cluster, rates: Sequence[float] = (40.0, 10.0, 10.0, 10.0, 10.0)) -> None:
+    """The owner's topics, lowest hash first."""
+    topics = {name: {"msgRateIn": rate} for name, rate in zip(INSIDE, rates, strict=False)}
+    document = {"t1/ns1": {"0x00000000_0x80000000": {"persistent": topics}}} if topics else {}
+    cluster.owner.answers["/broker-stats/topics"] = lambda broker, request: document
+
+
+@pytest.mark.parametrize("modular", [True, False])
+def test_a_round_s_split_cuts_by_the_topics_of_its_owner(modular: bool) -> None:
+    """Read once, just then, of the owner alone: nothing else has told them before."""
+
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> tuple[Ended, list[str]]:
+        tell_topics(cluster)
+        ended = await carry_out_split(calls, decision_id="d")
+        assert cluster.ring[1] == f"0x{BY_LOAD:08x}"
+        asked = [(broker.id, path) for broker in cluster.brokers.brokers for path, _ in broker.asked]
+        return ended, [broker for broker, path in asked if path.endswith("/broker-stats/topics")]
+
+    ended, asked = on_cluster(scenario, modular)
+    assert BUNDLE.middle() != BY_LOAD
+    assert (ended.outcome, ended.boundary, ended.detail) == (OrderOutcome.SPLIT, BY_LOAD, "")
+    assert asked == ["broker-1:8080"]
+
+
+def test_an_operator_s_split_reads_no_topics() -> None:
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> Ended:
+        tell_topics(cluster)
+        ended = await carry_out_split(calls, command_id="c")
+        assert not [path for path, _ in cluster.owner.asked if path.endswith("/topics")]
+        return ended
+
+    ended = on_cluster(scenario)
+    assert (ended.outcome, ended.boundary) == (OrderOutcome.SPLIT, BUNDLE.middle())
+
+
+@pytest.mark.parametrize(
+    ("rates", "why"),
+    [((), "its owner has none of its topics"), ((3.0,), "no boundary parts its topics"), (None, "HTTP 500")],
+)
+def test_a_split_whose_load_is_not_known_is_in_the_middle(rates: Sequence[float] | None, why: str) -> None:
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> Ended:
+        tell_topics(cluster, rates or ())
+        if rates is None:
+            cluster.owner.answers["/broker-stats/topics"] = lambda b, r: JSONResponse({"reason": "no"}, 500)
+        return await carry_out_split(calls, decision_id="d")
+
+    ended = on_cluster(scenario)
+    assert (ended.outcome, ended.boundary) == (OrderOutcome.SPLIT, BUNDLE.middle())
+    assert ended.detail.startswith("at the proposed boundary: ")
+    assert why in ended.detail
+
+
+def test_an_owner_whose_address_is_not_known_tells_no_topics() -> None:
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> Any:
+        return await calls.answer(ask.FindBoundary(BUNDLE, "broker-9:8080"))
+
+    found = on_cluster(scenario)
+    assert (found.at, "its address is not known" in found.why) == (None, True)

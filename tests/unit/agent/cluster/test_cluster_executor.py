@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from controller.agent.cluster import orders as ask
 from controller.agent.cluster.executor import OrderExecutor
-from controller.agent.cluster.orders import Reply
+from controller.agent.cluster.orders import Boundary, Reply
 from controller.domain.ids import RING_END, Bundle, Session
 from controller.domain.observed import Order, OrderKind
 from controller.domain.state import ClusterState
@@ -17,6 +17,7 @@ from controller.domain.state import ClusterState
 BUNDLE = Bundle("t/n", 0, RING_END)
 MOVE = Order("o1", OrderKind.MOVE, BUNDLE, "a:1", "n", 5, target="b:1")
 SPLIT = Order("o1", OrderKind.SPLIT, BUNDLE, "a:1", "n", 5, boundary=1 << 31)
+SPLIT_OF_ROUND = Order("o1", OrderKind.SPLIT, BUNDLE, "a:1", "n", 5, boundary=BUNDLE.middle(), decision_id="d")
 
 
 class Cluster:
@@ -26,6 +27,8 @@ class Cluster:
         self.owner, self.lease_holds, self.lease_ends_at = "a:1", True, object
         self.asked: list[type] = []
         self.outcomes: list[str] = []
+        self.told: list[dict[str, Any]] = []
+        self.ring = (BUNDLE.lower, BUNDLE.upper)
         self.tasks: list[asyncio.Task[None]] = []
         state = ClusterState()
         state.observed.orders[str(BUNDLE)] = order
@@ -33,7 +36,7 @@ class Cluster:
         self.agent = OrderExecutor(
             "n",
             cast(Any, self),
-            cast(Any, SimpleNamespace(state=lambda: state, send=self._hear)),
+            cast(Any, SimpleNamespace(state=lambda: state, send=self._hear, tell_ring=self._tell_ring)),
             cast(Any, SimpleNamespace(
                 session_of=lambda broker: session, any_session=lambda: session, may_act=lambda broker: self.lease_holds
             )),
@@ -54,8 +57,13 @@ class Cluster:
         if isinstance(call, ask.Unload):
             self.owner = "b:1"
             return Reply(204, True)
+        if isinstance(call, ask.Split):
+            self.ring = (BUNDLE.lower, call.boundary, BUNDLE.upper)
+            return Reply(204, True)
+        if isinstance(call, ask.FindBoundary):
+            return Boundary(77)
         if isinstance(call, ask.ReadRing):
-            return (BUNDLE.lower, BUNDLE.upper)
+            return self.ring
         if isinstance(call, ask.ListOwned):
             return frozenset({str(BUNDLE)} if call.broker == self.owner else ())
         return 5 if isinstance(call, ask.CountTopics) else None
@@ -67,6 +75,10 @@ class Cluster:
 
     def _hear(self, *args: object, **fields: Any) -> None:
         self.outcomes.append(fields["data"]["outcome"])
+        self.told.append(fields["data"])
+
+    async def _tell_ring(self, namespace: str) -> None:
+        """The agent tells what the ring is after a split."""
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         self.tasks.append(asyncio.get_running_loop().create_task(work))
@@ -103,6 +115,12 @@ def test_nothing_is_sent_once_the_lease_of_the_source_has_ended() -> None:
         assert cluster.asked == [ask.CountTopics, ask.ReadRing, ask.ListOwned]
         assert cluster.outcomes == []
 
+    async def split_of_round(cluster: Cluster) -> None:
+        cluster.lease_ends_at = ask.FindBoundary  # reading statistics of topics takes up to ten seconds
+        await cluster.apply()
+        assert cluster.asked == [ask.CountTopics, ask.FindBoundary, ask.ReadRing, ask.ListOwned]
+        assert cluster.outcomes == []
+
     async def move(cluster: Cluster) -> None:
         cluster.lease_ends_at = ask.ListOwned
         await cluster.apply()
@@ -110,4 +128,14 @@ def test_nothing_is_sent_once_the_lease_of_the_source_has_ended() -> None:
         assert cluster.outcomes == []
 
     on_cluster(SPLIT, split)
+    on_cluster(SPLIT_OF_ROUND, split_of_round)
     on_cluster(MOVE, move)
+
+
+def test_the_end_of_a_split_tells_where_it_cut() -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.apply()
+        (told,) = cluster.told
+        assert (told["outcome"], told["boundary"]) == ("split", 77)
+
+    on_cluster(SPLIT_OF_ROUND, scenario)

@@ -59,7 +59,7 @@ class World:
         self.calls = PulsarCalls(
             poll.admin, Observer(), exclude_namespaces(()), cluster=lambda: poll.cluster,
             addresses=lambda: poll.members.addresses, timeout_s=lambda broker: 1.0,
-            on_denied=lambda why: None,
+            on_denied=lambda why: None, find_stats=poll.find_stats,
         )  # fmt: skip
         self.non_persistent = NonPersistentTopics(True, lambda: self.now_s)
         self.reader = FactReader(poll, self.calls, self.journal, self.non_persistent, lambda: int(self.now_s * 1000))  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.agent.cluster import orders as ask
-from controller.agent.cluster.orders import Ended, Reply, carry_out
+from controller.agent.cluster.orders import Boundary, Ended, Reply, carry_out
 from controller.domain.ids import RING_END, Bundle
 from controller.domain.observed import Order, OrderKind, OrderOutcome
 
@@ -47,8 +47,11 @@ class Script:
 def run(script: Script, kind: OrderKind = OrderKind.MOVE, modular: bool = True, spare: bool = False) -> Ended:
     target = "b:1" if kind is OrderKind.MOVE else None
     boundary = 77 if kind is OrderKind.SPLIT else None
-    generator = carry_out(Order("o", kind, BUNDLE, "a:1", "me", 7, target, boundary), modular, spare)
-    answer = None
+    return play(script, Order("o", kind, BUNDLE, "a:1", "me", 7, target, boundary), modular, spare)
+
+
+def play(script: Script, order: Order, modular: bool = True, spare: bool = False) -> Ended:
+    generator, answer = carry_out(order, modular, spare), None
     while True:
         try:
             answer = script(generator.send(answer))
@@ -193,3 +196,80 @@ def test_a_split_leaves_topics_where_they_are() -> None:
     script = Script(Split=GOOD, ReadRing=[RING, (0, 77, 0x40000000, RING_END)], ListOwned_a=HERE)
     assert run(script, OrderKind.SPLIT, spare=True).outcome is OrderOutcome.SPLIT
     assert script.count(ask.CountNonPersistent) == 0
+
+
+MIDDLE = BUNDLE.middle()
+OF_ROUND = Order("o", OrderKind.SPLIT, BUNDLE, "a:1", "me", 7, None, MIDDLE, decision_id="d")
+
+
+def cut_at(boundary: int, **answers: Any) -> Script:
+    """Pulsar cuts the bundle there."""
+    after = (0, boundary, 0x40000000, RING_END)
+    return Script(Split=GOOD, ReadRing=[RING, after], ListOwned_a=HERE, **answers)
+
+
+@pytest.mark.parametrize("modular", [True, False])
+def test_a_round_s_split_cuts_where_half_of_the_load_lies(modular: bool) -> None:
+    script = cut_at(9_999, FindBoundary=Boundary(9_999))
+    ended = play(script, OF_ROUND, modular)
+    assert (ended.outcome, ended.boundary, ended.detail) == (OrderOutcome.SPLIT, 9_999, "")
+    assert ended.to_data()["boundary"] == 9_999
+    kinds = [type(call).__name__ for call in script.asked[:5]]
+    assert kinds == ["CountTopics", "FindBoundary", "ReadRing", "ListOwned", "Split"], "the owner is looked at last"
+    assert script.asked[1] == ask.FindBoundary(BUNDLE, "a:1")
+    assert script.asked[4] == ask.Split(BUNDLE, "a:1", 9_999)
+
+
+def test_a_ring_that_was_cut_elsewhere_is_no_split() -> None:
+    """The half of the load counts, not what the round proposed."""
+    ended = play(cut_at(MIDDLE, FindBoundary=Boundary(9_999)), OF_ROUND)
+    assert (ended.outcome, ended.boundary) == (OrderOutcome.GONE, 9_999)
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (Boundary(None, "topics were not read: timed out"), "topics were not read: timed out"),
+        (Boundary(0), "0x00000000 is outside the range"),
+        (Boundary(0x40000000), "0x40000000 is outside the range"),
+    ],
+)
+def test_without_a_boundary_by_load_the_proposed_one_is_used_and_the_end_says_why(found: Boundary, why: str) -> None:
+    script = cut_at(MIDDLE, FindBoundary=found)
+    ended = play(script, OF_ROUND)
+    assert (ended.outcome, ended.boundary) == (OrderOutcome.SPLIT, MIDDLE)
+    assert ended.detail == f"at the proposed boundary: {why}"
+    refused = Script(Split=Reply(412, True, "no"), ListOwned_a=HERE, FindBoundary=found)
+    assert play(refused, OF_ROUND).detail == f"HTTP 412: no; at the proposed boundary: {why}"
+    unchanged = Script(Split=GOOD, ListOwned_a=HERE, FindBoundary=found)
+    assert play(unchanged, OF_ROUND).detail == f"the ring has not changed; at the proposed boundary: {why}"
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        Order("o", OrderKind.SPLIT, BUNDLE, "a:1", "me", 7, None, 77, command_id="c"),
+        Order("o", OrderKind.SPLIT, BUNDLE, "a:1", "me", 7, None, MIDDLE, command_id="c"),
+        Order("o", OrderKind.SPLIT, BUNDLE, "a:1", "me", 7, None, 77, decision_id="d"),
+    ],
+)
+def test_a_boundary_that_somebody_chose_is_kept(order: Order) -> None:
+    assert order.boundary is not None
+    script = cut_at(order.boundary)
+    ended = play(script, order)
+    assert (ended.outcome, ended.boundary, script.count(ask.FindBoundary)) == (OrderOutcome.SPLIT, order.boundary, 0)
+
+
+def test_a_split_that_reached_nobody_cut_nowhere() -> None:
+    unreached = Reply(0, reached=False, detail="no connection")
+    script = Script(Split=unreached, ListOwned_a=HERE, FindBoundary=Boundary(9_999))
+    ended = play(script, OF_ROUND)
+    assert (ended.outcome, ended.boundary, ended.detail) == (OrderOutcome.FAILED, None, "no connection")
+    assert script.count(ask.FindBoundary) == 1, "its tries cut at one place"
+    assert {call.boundary for call in script.asked if isinstance(call, ask.Split)} == {9_999}
+
+
+def test_one_topic_is_not_parted_and_its_load_not_asked() -> None:
+    script = Script(CountTopics=1, ListOwned_a=HERE)
+    assert play(script, OF_ROUND).outcome is OrderOutcome.REFUSED
+    assert script.count(ask.FindBoundary) == script.count(ask.Split) == 0

@@ -12,14 +12,14 @@ from starlette.responses import Response
 
 from controller.brokers.pulsar.addresses import Directory, Members
 from controller.brokers.pulsar.admin import PulsarAdmin
-from controller.brokers.pulsar.facts import Manager
+from controller.brokers.pulsar.facts import Manager, RuntimeConfiguration
 from controller.brokers.pulsar.outcomes import CallFailed, Outcome
 from controller.brokers.pulsar.poll import ClusterPoll, Polled
 from controller.brokers.pulsar.recording.lines import line_of
 from controller.brokers.pulsar.topics import GIVE_UP_S, TopicReader
 from controller.domain.ids import Session
 from controller.loads.recorded import Overrides, read_record, to_load_report
-from tests.unit.brokers.pulsar.stand_in import CLUSTER, Broker, StandIn, broken_off, say, stand_in, status
+from tests.unit.brokers.pulsar.stand_in import CLUSTER, Broker, StandIn, broken_off, hang, say, stand_in, status
 
 A, B, C = (f"t/n/0x{at:x}0000000_0x{at + 4:x}0000000" for at in (0, 4, 8))
 _T = TypeVar("_T")
@@ -171,6 +171,78 @@ def test_topics_that_cannot_be_read_leave_the_modular_report_as_it_is() -> None:
     assert found.reported is not None
     assert found.topics_failure is not None
     assert found.topics_failure.outcome is Outcome.BAD_ANSWER
+
+
+OLD_AT_ONCE = RuntimeConfiguration({"statsUpdateFrequencyInSecs": "0.001"})
+
+
+def asked_topics(broker: Broker) -> int:
+    return sum(path.endswith("/broker-stats/topics") for path, _ in broker.asked)
+
+
+@pytest.mark.parametrize("extensible", [True, False])
+def test_what_topics_told_lately_is_not_read_again(extensible: bool) -> None:
+    """Also of a bundle that has moved since: its topics are the same."""
+
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> None:
+        await poll.start()
+        poll.with_topics = True
+        await poll_once(poll)
+        found = await poll.find_stats("broker-2:8080", A)
+        assert found is not None
+        assert found["msgRateIn"] == 100.0
+        assert [asked_topics(broker) for broker in cluster.brokers] == [1, 1, 1]
+
+    played(scenario, extensible=extensible)
+
+
+@pytest.mark.parametrize("with_topics", [True, False])
+def test_topics_of_which_nothing_fresh_is_known_are_read_of_the_owner(with_topics: bool) -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> None:
+        await poll.start()
+        poll.with_topics = with_topics
+        await poll_once(poll)
+        before = [asked_topics(broker) for broker in cluster.brokers]
+        poll.configuration = OLD_AT_ONCE
+        await asyncio.sleep(0.01)
+        cluster.brokers[1].held = {A: 7.0, B: 1.0}
+        found = await poll.find_stats("broker-2:8080", A)
+        assert found is not None
+        assert found["msgRateIn"] == 7.0
+        assert await poll.find_stats("broker-2:8080", C) is None, "it does not tell of a bundle that it does not own"
+        after = [asked_topics(broker) for broker in cluster.brokers]
+        assert [now - then for now, then in zip(after, before, strict=True)] == [0, 2, 0]
+
+    played(scenario)
+
+
+def test_the_wait_for_other_brokers_topics_counts_for_those_that_are_asked_for() -> None:
+    """An order waits for them, and its deadline runs."""
+
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> CallFailed:
+        await poll.start()
+        poll.with_topics, poll._wait_for_topics = True, False
+        for broker in cluster.brokers[1:]:
+            broker.answers["/topics"] = hang
+        await poll_once(poll, 0.1)
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(CallFailed) as error:
+            await poll.find_stats("broker-2:8080", A)
+        assert asyncio.get_running_loop().time() - began < 1.0
+        return error.value
+
+    assert played(scenario, brokers=6, topics_within_s=0.4).outcome is Outcome.TIMED_OUT
+
+
+def test_the_modular_manager_s_reports_have_what_only_topics_tell_where_they_are_read() -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> dict[str, Polled]:
+        await poll.start()
+        poll.with_topics = True
+        return await poll_once(poll)
+
+    line = line_of(played(scenario)["broker-1:8080"])
+    (bundle,) = to_load_report(read_record(line, 1), Session("b", 1, "n", 1), 1, Overrides())["bundles"]
+    assert (bundle["unacked"], bundle["backlog_bytes"], bundle["msg_rate_in"]) == (6, 20, 100.0)
 
 
 def test_topics_that_are_too_large_are_left_out_and_nothing_else_tells_the_load_in_the_extensible_manager() -> None:
