@@ -11,7 +11,8 @@ from tests.pulsar.roles import REQUESTS
 
 ROW = re.compile(r"^\| `(GET|PUT|POST|DELETE) (/\S+)` \|.*\| ([a-z -]+) \|$", re.MULTILINE)
 SOURCES = ("controller/brokers/pulsar", "controller/agent/cluster", "controller/cli/pulsar")
-PATH_IN_CODE = re.compile(r'"(/(?:admin|lookup)/v2/[^"?]*)|f"\{(?:base|_path_of\([^)]*\)|CONFIGURATION_PATH)\}(/[^"?]*)')
+PUT_TOGETHER = r'f"\{(?:base|_path_of\([^)]*\)|CONFIGURATION_PATH)\}(/[^"?]*)'
+PATH_IN_CODE = re.compile(rf'"(/(?:admin|lookup)/v2/[^"?]*)|{PUT_TOGETHER}')
 
 
 def test_every_request_is_listed_with_its_role() -> None:
