@@ -216,15 +216,14 @@ def test_an_isolation_policy_that_appears_while_an_order_is_open_holds_for_the_n
             posted = pool.submit(stage.admin, "POST", POLICY, policy_for(ONE, left), left)
             wait_until(lambda: stage.exists(POLICY, left), bool, "the policy to be set", OPEN_S)
             assert stage.is_open(command_id), "the policy was to be set while the order is open"
-        posted.exception(
-            LATER_S
-        )  # that it is set was seen; the answer is about its unloads, which an order may disturb
+        posted.exception(LATER_S)  # its answer is about Pulsar's unloads, with which the order may interfere
     with isolation(stage):
         end = stage.end_of(command_id)
         stage.wait_until(lambda state: stage.owner(another) == left, "Pulsar to apply the policy", LATER_S)
         with pytest.raises(ProcessFailed, match=f"isolation keeps {ONE} away"):
             stage.order(another, stage.other(left))
-        assert stage.truth(bundle) == [stage.settled(bundle)], end
+        owner = stage.settled(bundle)
+        assert stage.truth(bundle) == [owner], end
     assert stage.move(another, stage.other(stage.settled(another))).data["outcome"] == "moved"
 
 
