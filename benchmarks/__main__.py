@@ -1,7 +1,7 @@
 """`python -m benchmarks [NAME…]`: runs all or the named benchmarks, prints their figures, writes benchmarks/results/.
 
 `python -m benchmarks strategy_field` has options of its own if it is the only one named. So has `pulsar_compare`, which
-takes hours and only runs when it is named.
+takes hours. That one and `pulsar_demo`, on a real Pulsar cluster, only run when they are named.
 
 Exit code 1 if a run broke an invariant or failed; with `--strict` also if it missed a target. `--quick` runs a small
 version to check that everything works; it prints its figures but does not store them.
@@ -23,7 +23,7 @@ from benchmarks.measure.figures import write
 from benchmarks.measure.loads import cluster_scale, loads_throughput, report_latency
 from benchmarks.measure.policy import backtest_speed, decide_speed, strategy_field
 from benchmarks.measure.policy import round as round_bench
-from benchmarks.measure.pulsar import pulsar_poll
+from benchmarks.measure.pulsar import pulsar_demo, pulsar_poll
 from benchmarks.measure.result import Result
 from benchmarks.measure.ui import command_times, page_in_browser, page_views
 from benchmarks.pages import performance as page
@@ -60,10 +60,12 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
     "decide_speed": decide_speed.run,
     "backtest_speed": backtest_speed.run,
     "pulsar_poll": pulsar_poll.run,
+    "pulsar_demo": pulsar_demo.run,
     "page_views": page_views.run,
     "page_in_browser": page_in_browser.run,
     "command_times": command_times.run,
 }
+ON_REQUEST = frozenset({"pulsar_demo"})
 
 
 PROGRAMS: dict[str, Callable[[Sequence[str]], int]] = {
@@ -79,7 +81,7 @@ def main(argv: Sequence[str]) -> int:
     given = _arguments(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinding stops the cluster's processes
     worst = 0
-    for name in given.names or BENCHMARKS:
+    for name in given.names or [name for name in BENCHMARKS if name not in ON_REQUEST]:
         folder = (given.dir or RUN) / f"bench-{name}-{time.strftime('%Y%m%d-%H%M%S')}"
         print(f"{name}: running in {folder}", flush=True)
         try:
@@ -109,7 +111,8 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"any of {', '.join(BENCHMARKS)}; default: all. With options of its own, alone: {', '.join(PROGRAMS)}",
+        help=f"any of {', '.join(BENCHMARKS)}; default: all but {', '.join(ON_REQUEST)}. "
+        f"With options of its own, alone: {', '.join(PROGRAMS)}",
     )
     parser.add_argument("--quick", action="store_true", help="small sanity runs; figures are not stored")
     parser.add_argument("--strict", action="store_true", help="exit code 1 if a target is missed")

@@ -65,6 +65,7 @@ VALUES: Mapping[tuple[str, str], int] = {
     ("ballast_agent_lookups", "outcome"): 8,
     ("ballast_agent_catch_ups", "outcome"): 2,
     ("ballast_agent_polls_failed", "outcome"): len(Outcome),
+    ("ballast_agent_topics_reads", "outcome"): len(Outcome),
     ("pulsar_lb_unload_broker_breakdown", "reason"): len(UnloadReason),
     ("pulsar_lb_unload_broker_breakdown", "result"): 1,
     ("pulsar_lb_bundles_split_breakdown", "reason"): len(SplitReason),

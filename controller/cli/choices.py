@@ -44,9 +44,9 @@ def entry_kinds() -> list[str]:
 
 def bundle_states() -> list[str]:
     """The states that a bundle can be in."""
-    from controller.domain.ownership import State
+    from controller.operations.bundles import bundle_states as known_states
 
-    return [state.value for state in State]
+    return known_states()
 
 
 def profile_names() -> list[str]:

@@ -1,7 +1,8 @@
 """Journals what an agent observes of a cluster that decides ownership itself: bundles, rings, facts.
 
-Only changes become entries. Bundles and rings that do not fit are refused: the agent repeats its whole view every few
-minutes, so nothing is lost by it. Facts that the journal would refuse are not sent: the agent says so as `denied`.
+Only changes become entries. Bundles and rings that do not fit are refused: the agent compares what it sees with the
+journal at every poll, and rings every few minutes, so nothing is lost by it. Facts that the journal would refuse are
+not sent: the agent says so as `denied`.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ class OrderOutcome(str, Enum):
 
 ORDER_BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)  # of histograms of their time
 _OPERATORS = frozenset({Reason.DRAINED.value, Reason.OVERRIDDEN.value})
+OBSERVED_STATES = ("owned", "ordered", "disputed", "unknown")  # of an observed bundle, in one word
 IN_DOUBT = frozenset({OrderOutcome.FAILED, OrderOutcome.EXPIRED, OrderOutcome.EXECUTOR_GONE, OrderOutcome.RELEASED})
 BACKS_OFF = frozenset({OrderOutcome.STAYED, OrderOutcome.REFUSED})
 
@@ -199,7 +200,7 @@ class ObservedCluster:
         return order.target if order is not None and order.kind is OrderKind.MOVE else seen.broker
 
     def state_of(self, name: str) -> str:
-        """The state of an observed bundle in one word: owned, ordered, disputed, or unknown."""
+        """The state of an observed bundle, one of `OBSERVED_STATES`."""
         seen = self.bundles[name]
         if seen.disputed:
             return "disputed"

@@ -10,8 +10,8 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ConfigError
 from controller.domain.facts import DENIED, find_other_balancer, is_suspect
 from controller.domain.ids import Session
-from controller.domain.observed import ObservedCluster, bundles_of_ring
-from controller.domain.ownership import Ownership
+from controller.domain.observed import OBSERVED_STATES, ObservedCluster, bundles_of_ring
+from controller.domain.ownership import Ownership, State
 from controller.domain.pulsar_policies import placement_of
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.state import METADATA, ClusterState
@@ -54,6 +54,11 @@ def all_bundle_rows(state: ClusterState) -> list[Row]:
     """Owned and observed bundles; a cluster has either."""
     owned = [ownership_row(record) for record in state.bundles.values()]
     return owned + [observed_row(state.observed, name) for name in state.observed.bundles]
+
+
+def bundle_states() -> list[str]:
+    """The states that a row can have, of owned and of observed bundles."""
+    return list(dict.fromkeys((*(state.value for state in State), *OBSERVED_STATES)))
 
 
 class BundleCounts(NamedTuple):

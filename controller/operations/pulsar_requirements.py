@@ -18,6 +18,7 @@ from controller.operations.adoption_text import adoption_text
 
 OK, WRONG, ADVICE = "ok", "not met", "advice"
 RECOMMENDED_PERIOD_MS = 10_000
+ROLE = "role is a super-user's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,22 @@ def judge_adoption(adoption: Adoption | None) -> Requirement | None:
     remedy = "ballast pulsar adopt --apply takes it over again" if released else ""
     said = adoption_text(adoption)
     return Requirement("all", "not released", said, WRONG if released else OK, remedy)
+
+
+def judge_role(answers: Mapping[str, str]) -> Requirement:
+    """Whether the credentials are those of a super-user, by what was read that only such a role may read.
+
+    `answers`: what was asked for -> why it was refused; empty if it was not. An unload or a split is not tried: Pulsar
+    lets the same role do them.
+    """
+    refused = [f"{asked}: {why}" for asked, why in answers.items() if why]
+    if not refused:
+        return Requirement("all", ROLE, f"may read {' and '.join(answers)}", OK)
+    remedy = (
+        "give the credentials of a role in the brokers' superUserRoles (--token-file, --oauth2-key-file, TLS options): "
+        "broker-stats, unload and split take one, and nothing less is enough"
+    )
+    return Requirement("all", ROLE, f"refused {'; '.join(refused)}", WRONG, remedy)
 
 
 def judge_requirements(

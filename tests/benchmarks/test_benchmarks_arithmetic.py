@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 
 import pytest
 
@@ -14,6 +15,7 @@ from benchmarks.measure.clients.handover import Mover, steps_of
 from benchmarks.measure.clients.skew_to_relief import parse, problems
 from benchmarks.measure.control.control_stages import Stages, table
 from benchmarks.measure.control.latency_chain import Batch, Chains, profile
+from benchmarks.measure.pulsar import pulsar_demo
 from benchmarks.measure.result import NotMeasured, Result, Target, flatten
 from controller.domain.entries import Entry, Kind
 from controller.domain.ids import Session, topic_hash
@@ -21,6 +23,7 @@ from controller.domain.ownership import Ownership, State
 from controller.domain.ring import initial_bundles, locate
 from controller.domain.state import Broker, ClusterState
 from controller.process.children import ProcessFailed
+from controller.testbed.pulsar.demo.figures import PulsarDemoFigures
 
 
 def session(broker: str) -> Session:
@@ -170,6 +173,33 @@ def test_the_demos_summary_is_its_last_line() -> None:
     assert problems({"skew_to_relief_s": 50, "first_transfer_s": 9.5, "invariants": "I5"}, 1) == [
         "the demo ended with 1: I5"
     ]
+
+
+def test_the_pulsar_demos_line_is_stored_with_its_limits() -> None:
+    line = json.dumps({**PulsarDemoFigures(took_s=612.5, skew_to_first_move_s=200.0).to_json(), "not_seen": ["relief"]})
+    figures = parse(f"noise\n{line}\n", "")
+    stored = Result("pulsar_demo", figures, pulsar_demo.TARGETS, pulsar_demo.problems(figures, 0)).document()
+    limits = {t["figure"]: (t["measured"], t["limit"], t["reached"]) for t in stored["targets"]}
+    assert limits == {"skew_to_first_move_s": (200.0, 180, False), "took_s": (612.5, 720, True)}
+    assert stored["broken"] == ["the demo did not see relief"]
+    assert pulsar_demo.problems({"lost": 3, "reordered": 0, "not_seen": []}, 1) == [
+        "the demo ended with 1: 3 lost, 0 out of order"
+    ]
+
+
+def test_all_benchmarks_are_run_but_those_on_request(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    ran: list[str] = []
+
+    def note(name: str, folder: object, quick: bool) -> Result:
+        ran.append(name)
+        return Result(name, {})
+
+    for name in BENCHMARKS:
+        monkeypatch.setitem(BENCHMARKS, name, partial(note, name))
+    assert main(["--quick", "--dir", str(tmp_path)]) == 0
+    assert {*BENCHMARKS} - {*ran} == {"pulsar_demo"}
+    assert main(["pulsar_demo", "--quick", "--dir", str(tmp_path)]) == 0
+    assert ran[-1] == "pulsar_demo"
 
 
 @pytest.mark.parametrize("out", ["", "no json", "3"])

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from controller.domain.entries import Entry, Kind
+from controller.domain.entries import Kind
 from controller.domain.facts import ISOLATION, SUSPECT
 from controller.domain.observed import IN_DOUBT, OrderOutcome
 from controller.domain.state import ClusterState
@@ -24,6 +25,8 @@ from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.spec import CLUSTER_NAME
 from controller.testbed.pulsar.traffic.rates import even_rates, topics_of
 from controller.testbed.pulsar.traffic.traffic import Traffic
+from tests.pulsar.live_stage import LATER_S, Stage
+from tests.pulsar.waiting import wait_until
 
 pytest.importorskip("pulsar", reason="pulsar-client is not installed")
 pytestmark = pytest.mark.pulsar
@@ -34,84 +37,7 @@ MOST_MISSED = 8  # 4 of 104 moves missed on busy cores (docs/decisions/0014)
 SWITCHES = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
 SETTINGS = ("rounds.round_interval_s=3600",)
 BACK_OFF_MS = 120_000
-SOON_S, LATER_S = 90.0, 240.0
-
-
-class Stage:
-    """The running system, and what the tests ask of it."""
-
-    def __init__(self, pulsar: PulsarCluster, ballast: BallastOnPulsar, traffic: Traffic) -> None:
-        self.pulsar, self.ballast, self.traffic = pulsar, ballast, traffic
-
-    @property
-    def extensible(self) -> bool:
-        return self.pulsar.spec.manager == "extensible"
-
-    def name_of(self, broker: str) -> str:
-        """`broker1` of `127.0.0.1:18081`."""
-        return next(name for name in self.pulsar.spec.broker_names if self.pulsar.spec.broker_id(name) == broker)
-
-    def owner(self, bundle: str) -> str | None:
-        """According to the journal."""
-        seen = self.ballast.state.observed.bundles.get(bundle)
-        return seen.broker if seen is not None and not seen.stale and not seen.disputed else None
-
-    def other(self, *brokers: str | None) -> str:
-        """A broker that is none of these."""
-        return next(b.id for b in self.ballast.state.live_brokers() if b.id not in brokers)
-
-    def bundles(self, namespace: str) -> list[str]:
-        return sorted(name for name in self.ballast.state.observed.bundles if name.startswith(f"{namespace}/"))
-
-    def wait_until(self, holds: Callable[[ClusterState], bool], what: str, timeout_s: float = SOON_S) -> ClusterState:
-        return self.ballast.wait_until(holds, timeout_s, what)
-
-    def order(self, bundle: str, target: str | None) -> str:
-        """Command the move of a bundle; returns the command's id."""
-        to = {"to": target} if target is not None else {}
-        return self.ballast.command("unload_bundle", bundle=bundle, **to)
-
-    def count(self, *kinds: Kind) -> int:
-        """How many entries of these kinds the journal has."""
-        return sum(entry.kind in kinds for entry in self.ballast.entries)
-
-    def ends_of(self, command_id: str) -> list[Entry]:
-        return [e for e in self.ballast.entries if e.kind is Kind.ORDER_ENDED and e.command_id == command_id]
-
-    def end_of(self, command_id: str, timeout_s: float = LATER_S) -> Entry:
-        """The end of the command's order: there is exactly one."""
-        self.wait_until(lambda state: bool(self.ends_of(command_id)), f"the end of order {command_id}", timeout_s)
-        (end,) = self.ends_of(command_id)
-        return end
-
-    def move(self, bundle: str, target: str | None) -> Entry:
-        return self.end_of(self.order(bundle, target))
-
-    def truth(self, bundle: str) -> list[str]:
-        """The brokers that list the bundle, asked now."""
-        admin, spec = self.pulsar.admin, self.pulsar.spec
-        return [spec.broker_id(n) for n in spec.broker_names if bundle in (admin.owned_bundles(n) or ())]
-
-    def signal(self, broker: str, how: signal.Signals) -> None:
-        """Pause or resume a broker's process."""
-        change = self.pulsar.pause if how is signal.SIGSTOP else self.pulsar.resume
-        change(self.name_of(broker))
-
-    def admin(self, method: str, path: str, json: Any = None) -> None:
-        broker = self.pulsar.servers.running_brokers()[0]
-        answer = self.pulsar.admin.request(method, broker, path, json, timeout_s=60)
-        assert answer.status_code < 300, answer.text
-
-    def settled(self, bundle: str) -> str:
-        """Wait until the bundle is observed at one broker and free for orders; returns the broker."""
-
-        def free(state: ClusterState) -> bool:
-            block = state.observed.blocks.get(bundle)
-            certain = self.owner(bundle) is not None and (block is None or not block.in_doubt_seq)
-            return certain and (self.extensible or not state.observed.is_range_kept_by_another(bundle))
-
-        self.wait_until(free, f"{bundle} to be free for orders", LATER_S)
-        return str(self.owner(bundle))
+OPEN_S = 7.0  # an order stays open at least as long, while its source is stopped
 
 
 @pytest.fixture(scope="module")
@@ -177,46 +103,53 @@ def test_a_bundle_with_hundreds_of_clients_arrives_at_the_exact_broker(stage: St
 
 
 def test_equal_ranges_of_two_namespaces_do_not_take_each_others_destination(stage: Stage) -> None:
-    """The modular load manager keeps destinations by range text alone."""
+    """The modular load manager keeps destinations by range text alone: the second order waits for the first one's end.
+    Each of the two bundles arrives at its own target."""
     for one, other in zip(stage.bundles(ONE), stage.bundles(OTHER), strict=True):
-        wanted = {bundle: stage.other(stage.settled(bundle)) for bundle in (one, other)}
-        ids: dict[str, str] = {}
+        first = stage.other(stage.settled(one))
+        wanted = {one: first, other: stage.other(stage.settled(other), first)}
+        asked = {bundle: stage.try_order(bundle, target) for bundle, target in wanted.items()}
+        refused = [bundle for bundle, answer in asked.items() if not answer.accepted]
+        assert refused in ([], *([[other]] if not stage.extensible else [])), asked
+        assert all("range" in asked[bundle].reason for bundle in refused), asked
+        ends = {bundle: stage.end_of(answer.command_id) for bundle, answer in asked.items() if answer.accepted}
+        for bundle in refused:
+            stage.settled(bundle)
+            ends[bundle] = stage.move(bundle, wanted[bundle])
+        assert {bundle: (end.data["outcome"], end.broker) for bundle, end in ends.items()} == {
+            bundle: ("moved", target) for bundle, target in wanted.items()
+        }
+        assert {bundle: stage.truth(bundle) for bundle in wanted} == {b: [target] for b, target in wanted.items()}
 
-        def send(bundle: str, target: str, ids: dict[str, str] = ids) -> None:
-            outcome = stage.ballast.cluster.command("unload_bundle", bundle=bundle, to=target)
-            assert outcome.accepted or "range" in outcome.reason, outcome
-            if outcome.accepted:
-                ids[bundle] = outcome.command_id
 
-        for bundle, target in wanted.items():
-            send(bundle, target)
-        ends = {bundle: stage.end_of(command_id) for bundle, command_id in ids.items()}
-        assert ends
-        assert {b: e.broker for b, e in ends.items()} == {b: wanted[b] for b in ends}, ends
+POLICY = f"/admin/v2/clusters/{CLUSTER_NAME}/namespaceIsolationPolicies/elsewhere"
+POLICY_FACT = f"{ISOLATION}elsewhere"
+
+
+def policy_for(namespace: str, broker: str) -> dict[str, Any]:
+    """A policy that keeps the namespace on the broker's host."""
+    failover = {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "100"}}
+    host = re.escape(broker.partition(":")[0])
+    return {"namespaces": [namespace], "primary": [host], "secondary": [], "auto_failover_policy": failover}
 
 
 @contextmanager
-def isolation(stage: Stage, namespace: str, broker: str) -> Iterator[str]:
-    """A policy that keeps the namespace on the broker's host; yields its name. Afterwards the agent saw it end."""
-    name = "elsewhere"
-    path = f"/admin/v2/clusters/{CLUSTER_NAME}/namespaceIsolationPolicies/{name}"
-    failover = {"policy_type": "min_available", "parameters": {"min_limit": "1", "usage_threshold": "100"}}
-    host = re.escape(broker.partition(":")[0])
-    policy = {"namespaces": [namespace], "primary": [host], "secondary": [], "auto_failover_policy": failover}
-    stage.admin("POST", path, policy)
+def isolation(stage: Stage) -> Iterator[None]:
+    """There is a policy: it becomes a fact, and is removed afterwards, which the agent saw."""
     try:
-        yield name
+        stage.wait_until(lambda state: POLICY_FACT in state.observed.facts, "the policy as a fact")
+        yield
     finally:
-        stage.admin("DELETE", path)
-    stage.wait_until(lambda state: f"{ISOLATION}{name}" not in state.observed.facts, "the policy's end")
+        stage.admin("DELETE", POLICY)
+    stage.wait_until(lambda state: POLICY_FACT not in state.observed.facts, "the policy's end")
 
 
 def test_a_bundle_that_stays_is_left_alone_for_longer_each_time(stage: Stage) -> None:
     """Isolation leaves Pulsar one broker to choose."""
     bundle = stage.bundles(ONE)[0]
     only = stage.settled(bundle)
-    with isolation(stage, ONE, only) as name:
-        stage.wait_until(lambda state: f"{ISOLATION}{name}" in state.observed.facts, "the policy as a fact")
+    stage.admin("POST", POLICY, policy_for(ONE, only))
+    with isolation(stage):
         for stayed in range(2):
             assert stage.settled(bundle) == only
             end = stage.move(bundle, None)
@@ -233,22 +166,6 @@ def test_a_move_by_pulsar_itself_is_an_observation(stage: Stage) -> None:
     stage.admin("PUT", f"/admin/v2/namespaces/{namespace}/{text}/unload?destinationBroker={target}")
     stage.wait_until(lambda state: stage.owner(bundle) == target, "the observation of Pulsar's own move")
     assert stage.count(Kind.ORDER, Kind.ALARM) == before
-
-
-def test_an_isolation_policy_that_appears_while_an_order_is_open_holds_for_the_next_one(stage: Stage) -> None:
-    bundle, another = stage.bundles(ONE)[1:3]
-    source = stage.settled(bundle)
-    target = stage.other(source)
-    left = stage.other(source, target)
-    command_id = stage.order(bundle, target)
-    with isolation(stage, ONE, left) as name:
-        end = stage.end_of(command_id)
-        assert OrderOutcome(end.data["outcome"]) not in IN_DOUBT, end
-        stage.wait_until(lambda state: f"{ISOLATION}{name}" in state.observed.facts, "the policy as a fact")
-        stage.wait_until(lambda state: stage.owner(another) == left, "Pulsar to apply the policy", LATER_S)
-        with pytest.raises(ProcessFailed, match=f"isolation keeps {ONE} away"):
-            stage.order(another, target)
-    assert stage.move(another, stage.other(stage.settled(another))).data["outcome"] == "moved"
 
 
 def test_a_stopped_broker_blocks_nobody_else(stage: Stage) -> None:
@@ -287,6 +204,27 @@ def open_order(stage: Stage, bundle: str) -> Iterator[str]:
         yield command_id
     finally:
         stage.signal(source, signal.SIGCONT)
+
+
+def test_an_isolation_policy_that_appears_while_an_order_is_open_holds_for_the_next_one(stage: Stage) -> None:
+    """Pulsar unloads the namespace when the policy is set, so its answer comes once the stopped broker goes on."""
+    bundle, another = stage.bundles(ONE)[1:3]
+    source = stage.settled(bundle)
+    left = stage.other(source, stage.other(source))
+    with ThreadPoolExecutor(1) as pool:
+        with open_order(stage, bundle) as command_id:
+            posted = pool.submit(stage.admin, "POST", POLICY, policy_for(ONE, left), left)
+            wait_until(lambda: stage.exists(POLICY, left), bool, "the policy to be set", OPEN_S)
+            assert stage.is_open(command_id), "the policy was to be set while the order is open"
+        posted.exception(LATER_S)  # its answer is about Pulsar's unloads, with which the order may interfere
+    with isolation(stage):
+        end = stage.end_of(command_id)
+        stage.wait_until(lambda state: stage.owner(another) == left, "Pulsar to apply the policy", LATER_S)
+        with pytest.raises(ProcessFailed, match=f"isolation keeps {ONE} away"):
+            stage.order(another, stage.other(left))
+        owner = stage.settled(bundle)
+        assert stage.truth(bundle) == [owner], end
+    assert stage.move(another, stage.other(stage.settled(another))).data["outcome"] == "moved"
 
 
 def test_a_controller_that_dies_in_mid_order_learns_its_outcome(stage: Stage) -> None:

@@ -3,28 +3,16 @@ load lies, and what Pulsar refuses is told."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
-from controller.agent.cluster.calls import PulsarCalls
-from controller.agent.cluster.observer import Listing, Observer
-from controller.agent.cluster.orders import Ended, carry_out
-from controller.brokers.pulsar.admin import PulsarAdmin
-from controller.brokers.pulsar.observe import exclude_namespaces
-from controller.brokers.pulsar.poll import ClusterPoll
-from controller.brokers.pulsar.topics import TopicReader
-from controller.cli.run.cluster_agent import reads_topics
-from controller.config.sections.pulsar_cluster import PulsarCluster as Connection
 from controller.domain.ids import Bundle, topic_hash
-from controller.domain.observed import Order, OrderKind, OrderOutcome
+from controller.domain.observed import OrderOutcome
 from controller.testbed.pulsar.cluster import PulsarCluster
-from controller.testbed.pulsar.spec import CLUSTER_NAME
 from controller.testbed.pulsar.traffic.rates import even_rates, topics_of
 from controller.testbed.pulsar.traffic.traffic import Traffic
+from tests.pulsar.own_client import Orders
 from tests.pulsar.waiting import wait_until
 
 pytest.importorskip("pulsar", reason="pulsar-client is not installed")
@@ -32,82 +20,6 @@ pytestmark = pytest.mark.pulsar
 
 NAMESPACE, BUNDLES, TOPICS, MOVES = "tests/orders", 8, 24, 10
 HOT_RATES = (2.0, 2.0, 2.0, 2.0, 20.0, 28.0)  # messages/s of the split bundle's topics, lowest hash first
-_T = TypeVar("_T")
-
-
-class Orders:
-    """Carries orders out as the agent does, and knows which broker owns what."""
-
-    def __init__(self, cluster: PulsarCluster) -> None:
-        self.cluster = cluster
-        self.brokers = [cluster.spec.broker_id(name) for name in cluster.spec.broker_names]
-
-    def run(self, order: Order) -> Ended:
-        async def work(calls: PulsarCalls) -> Ended:
-            run, answer = carry_out(order, self.cluster.spec.manager == "modular"), None
-            while True:
-                try:
-                    answer = await calls.answer(run.send(answer))
-                except StopIteration as stop:
-                    return stop.value
-
-        return self._with_calls(work, with_polls=order.kind is OrderKind.SPLIT)
-
-    def move(self, bundle: Bundle, source: str, target: str) -> Ended:
-        return self.run(Order("o", OrderKind.MOVE, bundle, source, "test", 1, target))
-
-    def split(self, bundle: Bundle, source: str, boundary: int, **cause: str) -> Ended:
-        return self.run(Order("o", OrderKind.SPLIT, bundle, source, "test", 1, None, boundary, **cause))
-
-    def ring(self) -> list[int]:
-        """The namespace's boundaries."""
-        answer = self.cluster.admin.request("GET", "broker1", f"/admin/v2/namespaces/{NAMESPACE}/bundles")
-        return [int(boundary, 16) for boundary in answer.json()["boundaries"]]
-
-    def rates(self, bundle: Bundle, owner: str) -> dict[str, float]:
-        """Topic -> messages/s in, as the bundle's owner told last."""
-        name = next(n for n in self.cluster.spec.broker_names if self.cluster.spec.broker_id(n) == owner)
-        told = self.cluster.admin.request("GET", name, "/admin/v2/broker-stats/topics").json()
-        topics = told.get(NAMESPACE, {}).get(str(bundle).rpartition("/")[2], {}).get("persistent", {})
-        return {topic: stats["msgRateIn"] for topic, stats in topics.items()}
-
-    def owners(self) -> dict[str, str]:
-        """Bundle -> broker id, of the namespace."""
-        found = {}
-        for name in self.cluster.spec.broker_names:
-            for bundle in self.cluster.admin.owned_bundles(name) or ():
-                if bundle.startswith(f"{NAMESPACE}/"):
-                    found[bundle] = self.cluster.spec.broker_id(name)
-        return found
-
-    def _with_calls(self, work: Callable[[PulsarCalls], Awaitable[_T]], with_polls: bool) -> _T:
-        """`with_polls`: topics were polled before, with the manager of which the agent reads them all the time."""
-
-        async def run() -> _T:
-            connection = Connection(service_urls=tuple(self.cluster.web_urls))
-            async with PulsarAdmin(connection) as admin, TopicReader(admin) as topics:
-                poll, observer = ClusterPoll(admin, topics), Observer()
-                await poll.start()
-                poll.with_topics = reads_topics(poll.manager, connection)
-                if with_polls and poll.with_topics:
-                    await poll.poll(60.0, lambda polled: None)
-                calls = PulsarCalls(
-                    admin, observer, exclude_namespaces(()), cluster=lambda: CLUSTER_NAME,
-                    addresses=lambda: poll.members.addresses, timeout_s=lambda broker: 70.0, on_denied=pytest.fail,
-                    find_stats=poll.find_stats,
-                )  # fmt: skip
-                for broker, names in self._lists().items():
-                    observer.note(Listing(broker, 1, 1, names))
-                try:
-                    return await work(calls)
-                finally:
-                    await poll.stop()
-
-        return asyncio.run(run())
-
-    def _lists(self) -> dict[str, frozenset[str]]:
-        owners = self.owners()
-        return {broker: frozenset(b for b, owner in owners.items() if owner == broker) for broker in self.brokers}
 
 
 def topics_in(bundle: Bundle) -> list[str]:
@@ -137,7 +49,7 @@ def split_by_load(orders: Orders, traffic: Traffic, bundle: Bundle, owner: str) 
 def test_orders_end_as_pulsar_carries_them_out(cluster: PulsarCluster, tmp_path: Path) -> None:
     cluster.admin.create_namespace("broker1", NAMESPACE, BUNDLES)
     topics = topics_of(NAMESPACE, TOPICS)
-    orders = Orders(cluster)
+    orders = Orders(cluster, NAMESPACE)
     with Traffic(cluster, tmp_path, topics) as traffic:
         traffic.set_rates(even_rates(topics, 100))
         traffic.wait_until_flowing()

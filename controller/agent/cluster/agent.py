@@ -65,6 +65,7 @@ class ClusterAgent:
         """`poll`: started. `overrides`: how Pulsar's figures are taken. `standby`: wait while another agent lives."""
         self.metrics = metrics or AgentMetrics()
         self.cluster_metrics = ClusterMetrics(self.metrics.registry, lambda: boot_ms() / 1000)
+        poll.on_topics_read = self.cluster_metrics.note_topics_read
         self._nonce, self._poll, self._connections, self._options = nonce, poll, connections, options
         self._overrides, self._poll_ms, self._standby, self._margin_ms = overrides, poll_ms, standby, margin_ms
         self._process, self._on_begin = dict(process or {}), on_begin

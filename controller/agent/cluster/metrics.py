@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from controller.brokers.pulsar.outcomes import Outcome
 from controller.brokers.pulsar.poll import Polled
 from controller.domain.observed import ORDER_BUCKETS_S, OrderOutcome
 
@@ -21,6 +22,12 @@ class ClusterMetrics:
         self.suspects = Gauge("ballast_agent_suspect_brokers", "Listed brokers that do not answer", registry=r)
         self.polls_failed = Counter(
             "ballast_agent_polls_failed", "Polls of a broker that gave no load", ["outcome"], registry=r
+        )
+        self.topics_reads = Counter(
+            "ballast_agent_topics_reads",
+            "Readings of a broker's statistics of topics; without `ok` the loads of its bundles get old",
+            ["outcome"],
+            registry=r,
         )
         self.observation_age_seconds = Gauge(
             "ballast_agent_observation_age_seconds", "Since all listed brokers told what they own", registry=r
@@ -38,6 +45,10 @@ class ClusterMetrics:
             self._answered.add(polled.broker)
         if polled.failure is not None:
             self.polls_failed.labels(polled.failure.outcome.value).inc()
+
+    def note_topics_read(self, outcome: Outcome) -> None:
+        """A broker's statistics of topics were read, were left out as too large, or could not be had."""
+        self.topics_reads.labels(outcome.value).inc()
 
     def note_poll_ended(self, listed: Collection[str], suspects: Collection[str]) -> None:
         """A poll of all brokers is over. Answers that came after its end count for the next one."""

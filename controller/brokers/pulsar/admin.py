@@ -201,7 +201,7 @@ class PulsarAdmin:
         except httpx.TimeoutException as error:
             what = "no connection" if isinstance(error, httpx.ConnectTimeout) else "no answer"
             return replace(failed, outcome=Outcome.TIMED_OUT, detail=f"{what} in time"), None
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, ssl.SSLError) as error:  # httpx wraps that of a handshake alone
             detail = " ".join(f"{type(error).__name__}: {str(error)[:200]}".split()).rstrip(": ")
             outcome = Outcome.CUT_OFF if request.received else Outcome.UNREACHABLE
             outcome = Outcome.TLS if _is_of_tls(error) else outcome

@@ -224,7 +224,7 @@ class BrokerTls:
 async def _call(http: httpx.AsyncClient, method: str, url: str, form: dict[str, str] | None = None) -> dict[str, Any]:
     try:
         answer = await http.request(method, url, data=form, headers={"Accept": "application/json"})
-    except httpx.HTTPError as error:
+    except (httpx.HTTPError, ssl.SSLError) as error:
         raise CredentialsMissing(f"OAuth2 endpoint {url}: {type(error).__name__}; can it be reached?") from None
     if answer.status_code != 200:
         raise CredentialsMissing(f"OAuth2 endpoint {url} answered HTTP {answer.status_code}; is the client known?")

@@ -6,6 +6,7 @@ nothing: what allowed it might no longer hold. The controller limits how many or
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +61,7 @@ class PulsarChanges:
                 return Sent(0, tuple(hops), str(error))
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.InvalidURL) as error:
                 return Sent(0, tuple(hops), f"no connection to {origin}: {type(error).__name__}")
-            except httpx.HTTPError as error:
+            except (httpx.HTTPError, ssl.SSLError) as error:  # the latter after the handshake, in place of an answer
                 return Sent(0, (*hops, origin), f"no answer from {origin}: {type(error).__name__}", unanswered=True)
             hops.append(origin)
             location = response.headers.get("location")

@@ -63,6 +63,7 @@ class Polled:
 
 
 OnPolled = Callable[[Polled], None]
+OnTopicsRead = Callable[[Outcome], None]
 
 
 class ClusterPoll:
@@ -72,6 +73,7 @@ class ClusterPoll:
         """`topics` is only used after `with_topics` was set. `wait_for_topics`: a broker's first poll lasts until its
         topics have been read; off, its load is unknown until then, where nothing else tells it."""
         self.admin, self.with_topics, self._wait_for_topics = admin, False, wait_for_topics
+        self.on_topics_read: OnTopicsRead = lambda outcome: None  # of each reading of a broker's topics
         self.configuration, self.cluster = RuntimeConfiguration(), ""
         self.members = Members((), {})
         self.manager: Manager | None = None
@@ -214,8 +216,10 @@ class ClusterPoll:
             found = await self._topics.read(address)
         except CallFailed as error:
             self._topics_failed[broker] = error
+            self.on_topics_read(error.outcome)
             return
         self._topics_failed.pop(broker, None)
+        self.on_topics_read(Outcome.OK)
         now_s = time.monotonic()
         self._topics_of[broker] = found
         self._newest |= {name: (now_s, stats) for name, stats in found.items()}

@@ -10,7 +10,6 @@ from controller.cli.choices import bundle_states
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table, emit_text, rate_text, time_text
 from controller.domain.errors import BadRecord
-from controller.domain.ownership import State
 from controller.operations.bundles import unassigned_text
 from controller.operations.overview import bundle_rows
 from controller.operations.reading import Reader
@@ -35,7 +34,7 @@ def bundles(
     namespace: Namespace = None, broker: Broker = None, state: OfState = None, limit: Limit = 50,
 ) -> None:  # fmt: skip
     """List bundles with owner, state and load, busiest first."""
-    known = [s.value for s in State]
+    known = bundle_states()
     if state is not None and state not in known:
         raise BadRecord("state", f"--state {state} is none of {', '.join(known)}")
     reader = Reader(settings_of(conf, profile, sets))

@@ -13,8 +13,10 @@ import typer
 from controller.agent.cluster.facts import read_broker_facts, uses_failure_domains
 from controller.brokers.pulsar.addresses import Members, open_directory, read_leader
 from controller.brokers.pulsar.admin import PulsarAdmin
-from controller.brokers.pulsar.outcomes import CallFailed
+from controller.brokers.pulsar.facts import RUNTIME_PATH
+from controller.brokers.pulsar.outcomes import CallFailed, Outcome
 from controller.brokers.pulsar.policies import Policies, read_policies
+from controller.brokers.pulsar.process_cpu import MBEANS_PATH
 from controller.cli.options import PROBLEM, AsJson, report_errors
 from controller.cli.pulsar.connection import Connection, takes_connection
 from controller.cli.show import emit_json, emit_table, emit_text
@@ -24,7 +26,16 @@ from controller.domain.facts import LEADER
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.state import ClusterState
 from controller.operations.adoption import find_another_cluster, read_state, where_to_look
-from controller.operations.pulsar_requirements import WRONG, Requirement, judge_adoption, judge_requirements
+from controller.operations.pulsar_requirements import (
+    WRONG,
+    Requirement,
+    judge_adoption,
+    judge_requirements,
+    judge_role,
+)
+
+PREFIX = "/admin/v2/"
+NOT_ALLOWED = frozenset({Outcome.UNAUTHENTICATED, Outcome.FORBIDDEN})
 
 
 @report_errors
@@ -34,7 +45,8 @@ def check(connection: Connection, as_json: AsJson = False) -> None:
     settings = connection.settings()
     state = read_state(settings)
     members, found = asyncio.run(_read(PulsarAdmin(settings.pulsar_cluster), placement_settings(settings)))
-    found += _judge_journal(settings, state, members) if state is not None else []
+    if state is not None and members.brokers:
+        found += _judge_journal(settings, state, members)
     met = all(requirement.state != WRONG for requirement in found)
     if as_json:
         emit_json({"orders_allowed": met, "requirements": [asdict(requirement) for requirement in found]})
@@ -55,14 +67,22 @@ def _judge_journal(settings: Settings, state: ClusterState, members: Members) ->
 
 
 async def _read(admin: PulsarAdmin, configured: PlacementSettings) -> tuple[Members, list[Requirement]]:
+    """As `read_requirements`; without brokers, the role alone, if it may not even read who they are."""
     async with admin:
-        return await read_requirements(admin, configured)
+        try:
+            return await read_requirements(admin, configured)
+        except CallFailed as error:
+            if error.outcome not in NOT_ALLOWED:
+                raise
+            path = error.about.rpartition(PREFIX)[2]  # of an address with a path
+            return Members((), {}), [judge_role({path: error.detail})]
 
 
 async def read_requirements(admin: PulsarAdmin, configured: PlacementSettings) -> tuple[Members, list[Requirement]]:
     """The brokers, and what Ballast requires of them, judged. Raises CallFailed if no broker answers."""
     directory = await open_directory(admin)
     members = await directory.refresh()
+    role = judge_role(await _try_role(admin, members))
     facts = await read_broker_facts(admin, dict(members.addresses))
     try:
         facts[LEADER] = {"broker": await read_leader(admin, members.addresses)}
@@ -73,4 +93,21 @@ async def read_requirements(admin: PulsarAdmin, configured: PlacementSettings) -
         policies = await read_policies(admin, directory.cluster, members.addresses, uses_failure_domains(facts))
     except CallFailed as error:
         policies = str(error)
-    return members, list(judge_requirements(members.brokers, facts, policies, configured))
+    return members, [role, *judge_requirements(members.brokers, facts, policies, configured)]
+
+
+async def _try_role(admin: PulsarAdmin, members: Members) -> dict[str, str]:
+    """What the role may read, for `judge_role`. One broker is asked for its statistics: roles are the cluster's, and
+    each broker's configuration is read in any case. Where they cannot be had for another reason, they do not count."""
+    answers = {_short(RUNTIME_PATH): ""}  # it was read, or there would be no members
+    for address in list(members.addresses.values())[:1]:
+        answer = await admin.get(MBEANS_PATH, address)
+        if answer.outcome in NOT_ALLOWED:
+            answers[_short(MBEANS_PATH)] = answer.failure().detail
+        elif answer.outcome is Outcome.OK:
+            answers[_short(MBEANS_PATH)] = ""
+    return answers
+
+
+def _short(path: str) -> str:
+    return path.removeprefix(PREFIX)

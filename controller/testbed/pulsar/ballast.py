@@ -69,7 +69,7 @@ class BallastOnPulsar:
     def up(self) -> None:
         """Start everything, in shadow; returns once every broker of the cluster is observed."""
         self.cluster.start_kafka()
-        self.cluster.configure({"pulsar_cluster": self._connection()})
+        self.cluster.configure({"pulsar_cluster": connection_of(self.pulsar)})
         self.cluster.start_job()
         self.start_agent()
         self.cluster.wait_for_job()
@@ -117,18 +117,19 @@ class BallastOnPulsar:
         """Stop agent, job and Kafka."""
         self.cluster.stop()
 
-    def _connection(self) -> dict[str, Any]:
-        """The section `pulsar_cluster`: where the brokers are, and as whom they are asked."""
-        spec, credentials = self.pulsar.spec, self.pulsar.servers.credentials
-        section: dict[str, Any] = {"service_urls": self.pulsar.web_urls}
-        if spec.tls:
-            section["tls_ca_file"] = str(credentials.authority)
-        if spec.auth == "token":
-            section["token_file"] = str(credentials.token(ADMIN))
-        elif spec.auth == "tls":
-            certificate, key = credentials.certificate(ADMIN)
-            section |= {"tls_cert_file": str(certificate), "tls_key_file": str(key)}
-        return section
+
+def connection_of(pulsar: PulsarCluster, role: str = ADMIN) -> dict[str, Any]:
+    """The section `pulsar_cluster` of the configuration: where the brokers are, and as whom they are asked."""
+    spec, credentials = pulsar.spec, pulsar.servers.credentials
+    section: dict[str, Any] = {"service_urls": pulsar.web_urls}
+    if spec.tls:
+        section["tls_ca_file"] = str(credentials.authority)
+    if spec.auth == "token":
+        section["token_file"] = str(credentials.token(role))
+    elif spec.auth == "tls":
+        certificate, key = credentials.certificate(role)
+        section |= {"tls_cert_file": str(certificate), "tls_key_file": str(key)}
+    return section
 
 
 def outcomes_of_orders(entries: Sequence[Entry]) -> dict[str, int]:

@@ -43,7 +43,7 @@ def test_words_may_become_commands_options_and_choices() -> None:
         (["pulsar", "advise", "--strategy", ""], ["steady"], []),
         (["backtest", "--strategies", "steady,head"], ["steady,headroom"], []),
         (["journal", "--kind", "command"], ["command_accepted"], ["offsets"]),
-        (["bundles", "--state", ""], ["owned", "retired"], []),
+        (["bundles", "--state", ""], ["owned", "retired", "ordered", "unknown"], []),
         (["status", "--profile", ""], ["cluster", "demo", "local"], []),
         (["pulsar", "demo", "--manager", ""], ["extensible", "modular"], []),
         (["pulsar", "dev", "up", "--auth", ""], ["none", "tls", "token"], []),

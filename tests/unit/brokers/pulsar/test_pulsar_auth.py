@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import ssl
 import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,8 @@ from controller.brokers.pulsar.auth import (
     credentials_of,
     tls_of,
 )
-from controller.brokers.pulsar.outcomes import Outcome
+from controller.brokers.pulsar.changes import PulsarChanges, Sent
+from controller.brokers.pulsar.outcomes import Answer, Outcome
 from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.domain.errors import ConfigError
 from controller.process.http import HttpServer
@@ -260,6 +263,53 @@ def test_tls_checks_the_broker_and_shows_our_certificate(pki: Path) -> None:
     found = asyncio.run(run())
     assert (found["both"], found["no authority"]) == (Outcome.OK, Outcome.TLS)
     assert found["no certificate"] in (Outcome.TLS, Outcome.UNREACHABLE), "the broker may just close the connection"
+
+
+@contextmanager
+def refusing_late(pki: Path) -> Iterator[int]:
+    """A broker that refuses whoever has no certificate as Pulsar's does in TLS 1.3: the client's handshake is over, and
+    an alert answers its request. Its port."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pki / "cert.pem", pki / "key.pem")
+    context.load_verify_locations(pki / "ca.pem")
+    context.verify_mode, context.minimum_version = ssl.CERT_REQUIRED, ssl.TLSVersion.TLSv1_3
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return  # closed: the test is over
+            with connection:
+                incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+                handshake = context.wrap_bio(incoming, outgoing, server_side=True)
+                while heard := connection.recv(65_536):
+                    incoming.write(heard)
+                    with suppress(ssl.SSLError):
+                        handshake.do_handshake()
+                    connection.sendall(outgoing.read())
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
+
+
+def test_a_refusal_after_the_handshake_is_an_outcome_and_no_error(pki: Path) -> None:
+    async def run(port: int) -> tuple[Answer, Sent]:
+        url, authority = f"https://127.0.0.1:{port}", str(pki / "ca.pem")
+        async with PulsarAdmin(PulsarCluster(service_urls=(url,), tls_ca_file=authority)) as admin:
+            return await admin.get(PATH), await PulsarChanges(admin).send("PUT", PATH, url, timeout_s=5.0)
+
+    with refusing_late(pki) as port:
+        answer, sent = asyncio.run(run(port))
+    assert (answer.outcome, answer.status) == (Outcome.TLS, 0)
+    assert "certificate required" in answer.detail.lower().replace("_", " ")
+    assert (sent.status, sent.unanswered) == (0, True)
 
 
 def test_a_renewed_certificate_and_authority_are_used_without_a_restart(

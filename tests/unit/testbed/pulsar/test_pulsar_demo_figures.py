@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from controller.domain.entries import Entry, Kind
 from controller.domain.ids import Bundle
+from controller.process.paths import ROOT
 from controller.testbed.demo.figures import RoundView
 from controller.testbed.demo.screen.events import order_line
 from controller.testbed.pulsar.demo.figures import Move, PulsarDemoFigures, moves_of, spread_of
@@ -49,6 +51,12 @@ def test_the_gap_of_a_move_is_that_of_its_topics_and_its_time() -> None:
 def test_spread_is_the_highest_over_the_mean() -> None:
     assert spread_of(RoundView(0, 0, {"b1": 0.75, "b2": 0.25})) == 1.5
     assert spread_of(RoundView(0, 0, {})) is None
+
+
+def test_every_figure_is_explained_in_the_documentation() -> None:
+    part = (ROOT / "docs" / "pulsar.md").read_text().partition("## See it act")[2].partition("\n## ")[0]
+    explained = {name for line in part.splitlines() if line.startswith("| `") for name in re.findall(r"`(\w+)`", line)}
+    assert PulsarDemoFigures().to_json().keys() - explained == set()
 
 
 def test_orders_are_told_in_a_line() -> None:
