@@ -40,7 +40,7 @@ class Stage:
         self.folder = folder.resolve()
         self.agents = tuple(f"broker-{number}" for number in range(1, agents + 1))
         self.volume = Volume(self.folder / "tables")
-        self.clocks = {name: ClockShim(self.folder / "clocks" / name) for name in (*self.agents, JOB, KAFKA)}
+        self.clocks = {name: ClockShim(self.folder / "clocks" / name) for name in (*self.agents, JOB, KAFKA, STORE)}
         self.job_failpoints = ""  # of its next start
         doors = {name: free_port() for name in self.agents}
         self.ways = {name: CuttableProxy(door) for name, door in doors.items()}
@@ -50,7 +50,9 @@ class Stage:
             doors=[Door(door, self.ways[name].port) for name, door in doors.items()],
             env=self.clocks[KAFKA].env,
         )
-        self.cluster = LocalCluster(self.folder, overrides=OVERRIDES, kafka=self.kafka, tell=tell)
+        self.cluster = LocalCluster(
+            self.folder, overrides=OVERRIDES, kafka=self.kafka, tell=tell, store_env=self.clocks[STORE].env
+        )
         starts = {name: lambda name=name: self._start_agent(name) for name in self.agents}
         self.supervisor = Supervisor(
             {**starts, JOB: self._start_job, STORE: self._start_store},
