@@ -1,7 +1,7 @@
 """`python -m benchmarks [NAME…]`: runs all or the named benchmarks, prints their figures, writes benchmarks/results/.
 
-`python -m benchmarks strategy_field` has options of its own if it is the only one named. So have `pulsar_compare` and
-`chaos`, which take long and only run when they are named.
+`python -m benchmarks strategy_field` has options of its own if it is the only one named. So has `pulsar_compare`, which
+takes hours and only runs when it is named.
 
 Exit code 1 if a run broke an invariant or failed; with `--strict` also if it missed a target. `--quick` runs a small
 version to check that everything works; it prints its figures but does not store them.
@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from benchmarks.measure import chaos
 from benchmarks.measure.clients import failover, handover, mass_lookups, rolling_restart, skew_to_relief
 from benchmarks.measure.control import commit_in_store, control_latency, control_stages, start_up, step_scale
 from benchmarks.measure.figures import write
@@ -68,7 +67,6 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
 
 
 PROGRAMS: dict[str, Callable[[Sequence[str]], int]] = {
-    "chaos": chaos.main,
     "pulsar_compare": pulsar_compare.main,
     "strategy_field": strategy_field.main,
 }

@@ -1,10 +1,11 @@
-"""`make chaos`: runs `controller.testbed.chaos` and keeps the figures of a full run beside those of the benchmarks.
+"""`make chaos`: plays `controller.testbed.chaos` and keeps the figures of a full run beside those of the benchmarks.
 
 A shorter run shows too little to be kept; it is judged all the same.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,3 +38,7 @@ def keep(verdict: Verdict, folder: Path = RESULTS) -> Path | None:
         Target("calm_gap_beyond_interval_ms.p99", GAP_P99_MS, "ms"),
     ]
     return write(NAME, Result(NAME, verdict.figures, targets, verdict.wrong).document(), folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

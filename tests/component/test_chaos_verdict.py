@@ -22,7 +22,7 @@ from controller.ledger.tables import TableRoot
 from controller.testbed.chaos.faults import FAULTS
 from controller.testbed.chaos.run import Record
 from controller.testbed.chaos.supervisor import End
-from controller.testbed.chaos.verdict import LEAST_FAILOVERS, Verdict, judge
+from controller.testbed.chaos.verdict import LEAST_FAILOVERS, LEAST_GAPS, Verdict, judge
 from tests.component.ledger.ledger_history import History
 
 TOPIC = "persistent://shop/orders/t"
@@ -117,8 +117,14 @@ def test_a_slow_failover_and_a_long_gap_are_told_in_every_run(run: Run) -> None:
     assert "250 ms are allowed" in long
 
 
+def test_of_a_few_gaps_one_may_be_long(run: Run) -> None:
+    run.hand_over(2.0, LEAST_GAPS - 2)
+    run.hand_over(400.0)
+    assert run.judge().wrong == []
+
+
 def test_gaps_outside_of_calm_phases_do_not_count(run: Run) -> None:
-    run.hand_over(9_000.0)
+    run.hand_over(9_000.0, LEAST_GAPS)
     run.record.calm_ms = [(0.0, 1.0)]
     assert run.judge().wrong == []
 
@@ -126,9 +132,11 @@ def test_gaps_outside_of_calm_phases_do_not_count(run: Run) -> None:
 def test_only_a_full_run_must_have_shown_enough(run: Run) -> None:
     run.record.failovers_ms.pop()
     del run.record.faults["store_clock"]
+    run.hand_over(2.0, LEAST_GAPS - 1)
     assert run.judge(SHORT).wrong == []
-    few, missing = run.judge(FULL).wrong
-    assert "19 failovers" in few
+    failovers, gaps, missing = run.judge(FULL).wrong
+    assert "19 failovers" in failovers
+    assert "99 gaps" in gaps
     assert missing == "faults without a turn: store_clock"
 
 
@@ -138,7 +146,7 @@ def test_nothing_written_is_nothing_shown(run: Run) -> None:
 
 
 def test_figures_of_a_full_run_are_kept_with_machine_and_date(run: Run, tmp_path: Path) -> None:
-    run.hand_over(300.0)
+    run.hand_over(300.0, LEAST_GAPS)
     verdict = run.judge(FULL)
     assert keep(Verdict({"minutes": SHORT, **verdict.figures}, []), tmp_path / "results") is None
     file = keep(Verdict({"minutes": FULL, **verdict.figures}, verdict.wrong), tmp_path / "results")

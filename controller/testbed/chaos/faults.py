@@ -18,8 +18,8 @@ AGENT, TABLES = "agent", "tables"
 FAR_S, NEAR_S = 3_600, 30  # steps of a wall clock
 SLOW = "journal.append=delay(1500)*20"
 BROKEN = "journal.append=error@5*5"
-# A commit that is blocked tries eight times a second: these last for ten. Reads go on.
-FULL = "journal.append=error@5*80;projection.write=error@3*5"
+# After its claim the job commits nothing, for ten seconds: it tries eight times a second. Reads go on.
+FULL = "journal.append=error@2*80;projection.write=error@1*5"
 READ_ONLY = f"{FULL};evidence.write=error@1*2;evidence.step=error@1*5"
 
 
@@ -82,11 +82,16 @@ def _lock_tables(stage: Stage, _: Blow) -> Undo:
 
 
 def _restart_with(stage: Stage, blow: Blow, failpoints: str) -> Undo:
-    """The next controller finds such a store; the one after it a healthy one."""
+    """The next controller finds such a store, the one after it a healthy one: what is left of the failpoints would
+    strike amid the calm."""
+    _restart(stage, blow.target, failpoints)
+    return lambda: _restart(stage, blow.target)
+
+
+def _restart(stage: Stage, name: str, failpoints: str = "") -> None:
     stage.job_failpoints = failpoints
-    stage.kill(blow.target)
-    stage.release(blow.target)
-    return lambda: None
+    stage.kill(name)
+    stage.release(name)
 
 
 COMPILER = "compiler"
@@ -100,8 +105,8 @@ FAULTS: Mapping[str, Fault] = {
     "job_killed": Fault(JOB, 0.0, 10.0, _kill),
     "job_paused": Fault(JOB, 1.0, 15.0, _pause),
     "job_clock": Fault(JOB, 3.0, 15.0, _step_clock, COMPILER, NEAR_S),
-    "journal_slow": Fault(JOB, 20.0, 30.0, partial(_restart_with, failpoints=SLOW)),
-    "journal_broken": Fault(JOB, 20.0, 30.0, partial(_restart_with, failpoints=BROKEN)),
+    "journal_slow": Fault(JOB, 30.0, 40.0, partial(_restart_with, failpoints=SLOW)),
+    "journal_broken": Fault(JOB, 30.0, 40.0, partial(_restart_with, failpoints=BROKEN)),
     "kafka_killed": Fault(KAFKA, 0.0, 6.0, _kill),
     "kafka_paused": Fault(KAFKA, 1.0, 12.0, _pause),
     "kafka_clock": Fault(KAFKA, 3.0, 15.0, _step_clock, COMPILER, NEAR_S),
@@ -112,8 +117,8 @@ FAULTS: Mapping[str, Fault] = {
     "tables_read_only": Fault(TABLES, 2.0, 12.0, _lock_tables),
 }
 WITHOUT_MOUNT: Mapping[str, Fault] = {
-    "tables_full": Fault(JOB, 20.0, 30.0, partial(_restart_with, failpoints=FULL)),
-    "tables_read_only": Fault(JOB, 20.0, 30.0, partial(_restart_with, failpoints=READ_ONLY)),
+    "tables_full": Fault(JOB, 30.0, 40.0, partial(_restart_with, failpoints=FULL)),
+    "tables_read_only": Fault(JOB, 30.0, 40.0, partial(_restart_with, failpoints=READ_ONLY)),
 }
 
 

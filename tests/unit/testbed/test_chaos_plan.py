@@ -82,13 +82,14 @@ def test_tables_are_full_and_read_only_on_every_machine() -> None:
 
 @pytest.mark.parametrize("name", WITHOUT_MOUNT)
 def test_without_a_mount_the_next_job_finds_no_room(name: str) -> None:
-    done: list[str] = []
-    stage: Any = SimpleNamespace(job_failpoints="", kill=lambda job: done.append(f"kill {job}"),
-                                 release=lambda job: done.append(f"release {job}"))  # fmt: skip
+    started_with: list[str] = []
+    stage: Any = SimpleNamespace(kill=lambda job: None, release=lambda job: started_with.append(stage.job_failpoints))
     fault = WITHOUT_MOUNT[name]
-    fault.strike(stage, Blow(name, fault.target, 0.0, 1.0))()
-    assert done == ["kill job", "release job"]
-    points = failpoints.parse(stage.job_failpoints)
+    undo = fault.strike(stage, Blow(name, fault.target, 0.0, 1.0))
+    (struck,) = started_with
+    points = failpoints.parse(struck)
     assert (points["journal.append"].action, points["projection.write"].action) == ("error", "error")
-    assert points["journal.append"].first > 1, "the job gets as far as its start"
+    assert points["journal.append"].first == 2, "the job gets as far as its claim"
     assert all(point.times is not None for point in points.values()), "it ends"
+    undo()
+    assert started_with == [struck, ""], "what is left of it strikes nobody"
