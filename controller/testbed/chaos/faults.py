@@ -81,17 +81,11 @@ def _lock_tables(stage: Stage, _: Blow) -> Undo:
     return stage.volume.make_writable
 
 
-def _restart_with(stage: Stage, blow: Blow, failpoints: str) -> Undo:
-    """The next controller finds such a store, the one after it a healthy one: what is left of the failpoints would
-    strike amid the calm."""
-    _restart(stage, blow.target, failpoints)
-    return lambda: _restart(stage, blow.target)
-
-
-def _restart(stage: Stage, name: str, failpoints: str = "") -> None:
-    stage.job_failpoints = failpoints
-    stage.kill(name)
-    stage.release(name)
+def _restart_with(stage: Stage, _: Blow, failpoints: str) -> Undo:
+    """The next controller finds such a store, once it holds the journal; the one after it a healthy one: what is left
+    of the failpoints would strike amid the calm."""
+    stage.replace_controller(failpoints)
+    return stage.restart_job
 
 
 COMPILER = "compiler"
@@ -105,8 +99,8 @@ FAULTS: Mapping[str, Fault] = {
     "job_killed": Fault(JOB, 0.0, 10.0, _kill),
     "job_paused": Fault(JOB, 1.0, 15.0, _pause),
     "job_clock": Fault(JOB, 3.0, 15.0, _step_clock, COMPILER, NEAR_S),
-    "journal_slow": Fault(JOB, 30.0, 40.0, partial(_restart_with, failpoints=SLOW)),
-    "journal_broken": Fault(JOB, 30.0, 40.0, partial(_restart_with, failpoints=BROKEN)),
+    "journal_slow": Fault(JOB, 10.0, 20.0, partial(_restart_with, failpoints=SLOW)),
+    "journal_broken": Fault(JOB, 10.0, 20.0, partial(_restart_with, failpoints=BROKEN)),
     "kafka_killed": Fault(KAFKA, 0.0, 6.0, _kill),
     "kafka_paused": Fault(KAFKA, 1.0, 12.0, _pause),
     "kafka_clock": Fault(KAFKA, 3.0, 15.0, _step_clock, COMPILER, NEAR_S),
@@ -117,8 +111,8 @@ FAULTS: Mapping[str, Fault] = {
     "tables_read_only": Fault(TABLES, 2.0, 12.0, _lock_tables),
 }
 WITHOUT_MOUNT: Mapping[str, Fault] = {
-    "tables_full": Fault(JOB, 30.0, 40.0, partial(_restart_with, failpoints=FULL)),
-    "tables_read_only": Fault(JOB, 30.0, 40.0, partial(_restart_with, failpoints=READ_ONLY)),
+    "tables_full": Fault(JOB, 10.0, 20.0, partial(_restart_with, failpoints=FULL)),
+    "tables_read_only": Fault(JOB, 10.0, 20.0, partial(_restart_with, failpoints=READ_ONLY)),
 }
 
 

@@ -83,7 +83,9 @@ def test_tables_are_full_and_read_only_on_every_machine() -> None:
 @pytest.mark.parametrize("name", WITHOUT_MOUNT)
 def test_without_a_mount_the_next_job_finds_no_room(name: str) -> None:
     started_with: list[str] = []
-    stage: Any = SimpleNamespace(kill=lambda job: None, release=lambda job: started_with.append(stage.job_failpoints))
+    stage: Any = SimpleNamespace(
+        replace_controller=started_with.append, restart_job=lambda points="": started_with.append(points)
+    )
     fault = WITHOUT_MOUNT[name]
     undo = fault.strike(stage, Blow(name, fault.target, 0.0, 1.0))
     (struck,) = started_with
