@@ -51,7 +51,7 @@ sim: setup ## Real agents and control loop in virtual time, with faults, by seed
 	@$(BIN)/python -m controller.testbed.simulated --seeds $(SEEDS) $(ARGS)
 
 chaos: setup ## Real processes killed, paused, cut off at random, with clients at work (MINUTES=20; ARGS="--seed 7")
-	@$(BIN)/python -m controller.testbed.chaos --minutes $(MINUTES) $(ARGS)
+	@$(BIN)/python -m benchmarks.measure.chaos --minutes $(MINUTES) $(ARGS)
 
 model: setup ## The ownership protocol, every interleaving of a small cluster (10 minutes; ARGS="--config split")
 	@$(BIN)/python -m controller.sim.model $(ARGS)

@@ -76,8 +76,10 @@ class LocalCluster:
         replay: bool = False,
         kafka: EmbeddedKafka | KafkaCluster | None = None,
         tell: Callable[[str], None] = lambda doing: None,
+        store_env: Mapping[str, str] | None = None,
     ) -> None:
         """`kafka`: one with doors, a special environment, or several nodes; the cluster starts and stops it as well.
+        `store_env` is added to the environment of the segment store.
 
         `tell` is called with what is being started or waited for. In a Kafka with logins, every process connects as its
         role, and this one as an operator; the rights on the topics must be there (`KafkaCluster.prepare`).
@@ -89,6 +91,7 @@ class LocalCluster:
         self.replay = replay  # load reports keep the times of the recording, and no round is skipped
         self.config_file = self.folder / CONFIG_FILE
         self.kafka = kafka or EmbeddedKafka(self.folder / "kafka")
+        self.store_env = store_env
         self.children: dict[str, Child] = {}
         self.agents: set[str] = set()
         self.operator: Operator | None = None
@@ -160,7 +163,8 @@ class LocalCluster:
 
     def start_store(self, port: int = 0) -> Child:
         """Start the process of the segment store. `port`: where it listened before; 0 takes a free one."""
-        return self.start("store", [*STORE, "--data-dir", str(self.folder / "store"), "--port", str(port)])
+        argv = [*STORE, "--data-dir", str(self.folder / "store"), "--port", str(port)]
+        return self.start("store", argv, env=self.store_env)
 
     def start_kafka(self) -> None:
         """Start Kafka alone."""

@@ -13,7 +13,7 @@ from hypothesis import given
 
 from controller.brokers.reference.store.messages import Message, pack_messages
 from controller.brokers.reference.store.protocol import encode
-from tests.fuzz.limits import check_error, fuzzing
+from tests.fuzz.limits import bounded, check_error, fuzzing
 from tests.fuzz.test_store_protocol import HEAD, bodies, framed, frames
 from tests.unit.brokers.reference_cluster import NS, WHOLE, Cluster, cluster, topic, until
 
@@ -97,7 +97,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 def check(stage: Stage, requests: list[bytes], pause_s: float = 0) -> list[dict[str, Any]]:
     """What comes of them; other clients notice nothing."""
-    answers = stage.loop.run_until_complete(stage.send(requests, pause_s))
+    with bounded(sum(map(len, requests))):
+        answers = stage.loop.run_until_complete(stage.send(requests, pause_s))
     for answer in answers:
         if "reason" in answer:
             check_error(answer["reason"])

@@ -157,19 +157,21 @@ def liar() -> Iterator[Liar]:
 
 def check_client(liar: Liar) -> None:
     """It has an address that it can use, or asks again after a while; the command tells in one line."""
-    found, wait_s = liar.ask()
+    with bounded(len(liar.body)):
+        found, wait_s = liar.ask()
     assert wait_s is None or 0 < wait_s <= 1
     if found is not None:
         assert found.broker.isprintable()
         assert found.address.isprintable()
         assert 0 <= found.seq < 2**53
         assert 0 <= found.partitions <= MAX_PARTITIONS
-    try:
-        told = liar.ask_by_command()
-    except LookupFailed as error:
-        check_error(error)
-    else:
-        assert json.dumps(told)
+    with bounded(len(liar.body)):
+        try:
+            told = liar.ask_by_command()
+        except LookupFailed as error:
+            check_error(error)
+        else:
+            assert json.dumps(told)
 
 
 @fuzzing(5, 800)

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from controller.agent.cluster.facts import describe_broker
-from controller.brokers.pulsar.addresses import parse_brokers
+from controller.agent.cluster.calls import PulsarCalls
+from controller.agent.cluster.facts import describe_broker, read_broker_facts
+from controller.agent.cluster.placing import Placing, lookup_path
+from controller.brokers.pulsar.addresses import parse_brokers, read_leader
 from controller.brokers.pulsar.facts import parse_runtime_configuration, read_cluster_name
 from controller.brokers.pulsar.numbers import LARGEST
 from controller.brokers.pulsar.observe import exclude_namespaces, parse_owned, parse_ring
@@ -24,14 +26,16 @@ from controller.brokers.pulsar.outcomes import Answer, CallFailed, Outcome, word
 from controller.brokers.pulsar.policies import _by_name, parse_group
 from controller.brokers.pulsar.process_cpu import parse_mbeans
 from controller.brokers.pulsar.reports import Reported, parse_load_report, parse_metrics
+from controller.brokers.pulsar.switches import MOST_VALUE_CHARS, Switchboard
 from controller.brokers.pulsar.topic_rows import NotTopicStats
 from controller.brokers.pulsar.topic_stats import parse
 from controller.domain.errors import ConfigError
-from controller.domain.facts import FAILURE_DOMAIN, ISOLATION, find_other_balancer, is_sound
+from controller.domain.facts import FAILURE_DOMAIN, ISOLATION, MUST_BE_OFF, find_flaw, find_other_balancer, is_sound
 from controller.domain.ids import MAX_BUNDLE_CHARS, Bundle, Session
 from controller.domain.pulsar_policies import placement_of
 from controller.domain.settings.placement import PlacementSettings
 from controller.loads.recorded import Overrides, Recorded, to_load_report
+from controller.pulsar.address import origin_of
 from tests.fuzz.hostile import DEEP, LONG, TWINS, records
 from tests.fuzz.limits import bounded, check_error, fuzzing, read_or_refuse
 from tests.fuzz.test_living_sessions import FACTS
@@ -61,6 +65,28 @@ def answer(body: bytes) -> Answer:
 def read(parser: Callable[[Answer], Any], body: bytes) -> Any:
     """What a parser makes of a body, or None where it says that it is none."""
     return read_or_refuse(parser, answer(body), CallFailed, len(body))
+
+
+class Admin:
+    """Of a cluster whose brokers answer so. `bodies`: end of a path -> body; all others are answered with `body`."""
+
+    settings = SimpleNamespace(cluster=None)
+
+    def __init__(self, body: bytes, **bodies: bytes) -> None:
+        self._body, self._bodies = body, bodies
+
+    async def get(self, path: str, *_: Any, **__: Any) -> Answer:
+        """Any path, of any broker."""
+        return answer(self._bodies.get(path.rpartition("/")[2], self._body))
+
+
+def ask(question: Callable[[Any], Awaitable[Any]], body: bytes, **bodies: bytes) -> Any:
+    """What comes of a question to such a cluster, or None where the caller is told that the answer is none."""
+
+    async def wait() -> Any:
+        return await question(Admin(body, **bodies))
+
+    return read_or_refuse(lambda _: asyncio.run(wait()), body, CallFailed, len(body))
 
 
 def check_report(found: Reported | None) -> None:
@@ -136,6 +162,80 @@ def test_policies_are_applied_or_refused_in_one_line(body: bytes, prefix: str) -
             check_error(error)
 
 
+LEADERS = [{"brokerId": "b:1", "serviceUrl": "http://b:1"}, {"serviceUrl": "http://b-2:8080"}]
+ADDRESSES = {"b:1": "http://10.0.0.1:8080", "b-2:8080": "https://b-2:8443"}
+
+
+@FUZZ
+@given(records(LEADERS))
+def test_the_leader_is_one_of_the_brokers_or_none(body: bytes) -> None:
+    assert ask(lambda admin: read_leader(admin, ADDRESSES), body) in (None, *ADDRESSES)
+
+
+OVERRIDES: list[Any] = [dict.fromkeys(MUST_BE_OFF.values(), "false"), {"dispatchThrottlingRate": "1"}]
+
+
+@FUZZ
+@example(b'{"loadBalancerSheddingEnabled":"\\u001b[2J"}')
+@given(records(OVERRIDES))
+def test_overrides_are_shown_as_short_words(body: bytes) -> None:
+    configuration = json.dumps(CONFIGURATION).encode()
+    found = ask(lambda admin: Switchboard(admin, ADDRESSES).read(MUST_BE_OFF.values()), body, runtime=configuration)
+    for switch in found or ():
+        text = switch.override
+        assert text is None or (len(text) <= MOST_VALUE_CHARS and text.isprintable())
+        assert switch.follows(None) == (set(switch.by_broker.values()) != {"false"})
+
+
+WHOLE = Bundle("t/n", 0, 2**32 - 1)
+LISTED: list[Any] = [["persistent://t/n/a", "persistent://t/n/b"], []]
+
+
+@FUZZ
+@given(records(LISTED))
+def test_lists_of_topics_are_counted_and_looked_up(body: bytes) -> None:
+    calls: Any = SimpleNamespace(_addresses=lambda: ADDRESSES)
+
+    async def read(admin: Any) -> tuple[Any, Any]:
+        calls._admin = admin
+        listed = await PulsarCalls._list_topics(calls, WHOLE)
+        return listed, await PulsarCalls.count_non_persistent(calls, WHOLE, "b:1")
+
+    topics, count = ask(read, body)
+    assert (topics is None) == (count is None)
+    if topics:
+        with bounded(len(body)):
+            assert all(lookup_path(topic).isascii() for topic in topics[:9])
+        assert len(topics) <= count
+
+
+def owner_in(body: bytes, scheme: str = "http") -> str | None:
+    """Whom a lookup names, in a cluster of this scheme."""
+    placing: Any = SimpleNamespace(_source=f"{scheme}://a:1")
+    with bounded(len(body)):
+        return Placing._owner_in(placing, body)
+
+
+OWNERS = [{"httpUrl": "http://b-2:8080", "httpUrlTls": "https://b-2:8443", "brokerUrl": "pulsar://b-2:6650"}]
+
+
+@FUZZ
+@given(records(OWNERS), st.sampled_from(["http", "https"]))
+def test_the_owner_in_a_lookup_is_an_address_or_nobody(body: bytes, scheme: str) -> None:
+    owner = owner_in(body, scheme)
+    assert owner is None or origin_of(owner) == owner
+
+
+@FUZZ
+@given(st.binary(max_size=60) | records(["4.0.8", "3.0.0-SNAPSHOT", None, {"reason": "no"}]))
+def test_a_version_is_part_of_a_fact_that_the_journal_takes(body: bytes) -> None:
+    facts = ask(lambda admin: read_broker_facts(admin, ADDRESSES), json.dumps(CONFIGURATION).encode(), version=body)
+    for key, fact in facts.items():
+        assert find_flaw(key, fact) is None
+        assert len(fact.get("version", "")) <= 100
+        assert fact.get("version", "").isprintable()
+
+
 @FUZZ
 @given(st.binary(max_size=60) | records(["group", None, {"reason": "no such cluster"}]))
 def test_plain_answers(body: bytes) -> None:
@@ -161,13 +261,20 @@ def test_a_monstrous_answer_is_a_short_failure(body: bytes) -> None:
     for parser in (parse_brokers, parse_mbeans, parse_runtime_configuration, lambda given: parse_owned(given, DEFAULT)):
         read(parser, body)
     read_or_refuse(parse, body, NotTopicStats, len(body))
+    ask(lambda admin: read_leader(admin, ADDRESSES), body)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * DEEP, b'{"httpUrl":' * 5_000, b"9" * 5_000, b'{"httpUrl":1e999}', b'{"httpUrl":"http://[::1"}'],
+    ids=range(5),
+)  # fmt: skip
+def test_an_owner_in_a_monstrous_lookup_is_nobody(body: bytes) -> None:
+    """Nesting is no ValueError: the thread that looks up ended, and the bundle was placed anywhere."""
+    assert owner_in(body) is None
 
 
 def test_a_cluster_among_many_long_names_is_asked_for_in_one_short_line() -> None:
-    async def get(path: str) -> Answer:
-        return answer(json.dumps([f"{n}{'c' * LONG}\x1b" for n in range(9)]).encode())
-
-    admin: Any = SimpleNamespace(settings=SimpleNamespace(cluster=None), get=get)
+    admin: Any = Admin(json.dumps([f"{n}{'c' * LONG}\x1b" for n in range(9)]).encode())
     with pytest.raises(CallFailed) as refused:
         asyncio.run(read_cluster_name(admin, parse_runtime_configuration(answer(b"{}"))))
     check_error(refused.value)

@@ -6,6 +6,7 @@ Bytecode is written while the copy is unchanged and never while a bug is in it, 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -23,25 +24,20 @@ COPIED_FILES = ("CHANGELOG.md", "Makefile", "README.md", "pyproject.toml")
 TEST_LIMIT_S = 120  # of one test, which a bug may hang
 RUN_LIMIT_S = 900
 SIMULATION = "controller.testbed.simulated"
-SURVIVED, CAUGHT = 0, 1  # pytest's exit codes: all passed, some failed
+PASSED, FAILED = 0, 1  # exit codes of pytest and of the simulation: all is well, something failed
+_TEST = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_SEED = re.compile(r"^(seed \d+ FAILED: .+)$", re.MULTILINE)
+_QUICK = re.compile(r"^QUICK := (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The end of a run of tests. `code` is pytest's exit code; None: it did not end in time."""
+    """The end of a run. `code`: the exit code, None if it did not end in time; `failed`: the first test or seed that
+    failed, empty if the output names none."""
 
     code: int | None
     output: str
-
-    @property
-    def failed(self) -> str:
-        """The first test or seed that failed, or an empty string."""
-        for line in self.output.splitlines():
-            if line.startswith(("FAILED ", "ERROR ")):
-                return line.partition(" - ")[0].partition(" ")[2]
-            if line.startswith("seed ") and " FAILED: " in line:
-                return line
-        return ""
+    failed: str
 
 
 def applies(patch: Path, root: Path = ROOT) -> str:
@@ -50,23 +46,31 @@ def applies(patch: Path, root: Path = ROOT) -> str:
     return checked.stderr.strip() if checked.returncode else ""
 
 
-class Workshop:
-    """One copy of the tree in `folder`, for one run at a time."""
+def fast_part(root: Path = ROOT) -> str:
+    """What `make test` runs, as an expression of pytest's marks."""
+    quick = _QUICK.search((root / "Makefile").read_text(encoding="utf-8"))
+    assert quick is not None, "the Makefile says no more what QUICK is"
+    return f"{quick[1]} and not thorough"
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+
+class Workshop:
+    """One copy of the tree `root` in `folder`, for one run at a time."""
+
+    def __init__(self, folder: Path, root: Path = ROOT) -> None:
+        self.folder, self._root = folder, root
         skipped = shutil.ignore_patterns("__pycache__", "*.pyc")
         for name in COPIED:
-            shutil.copytree(ROOT / name, folder / name, ignore=skipped)
+            shutil.copytree(root / name, folder / name, ignore=skipped)
         for name in COPIED_FILES:
-            shutil.copy2(ROOT / name, folder / name)
+            shutil.copy2(root / name, folder / name)
+        self._marks = fast_part(folder)
 
     @contextmanager
     def planted(self, mutant: Mutant) -> Iterator[None]:
         """The copy with the bug in it. Raises ValueError when the patch does not apply."""
         places = [self.folder / name for name in mutant.files]
         before = [(place, place.read_bytes(), place.stat()) for place in places]
-        applied = _git_apply(self.folder, str(self.folder / mutant.patch.relative_to(ROOT)))
+        applied = _git_apply(self.folder, str(self.folder / mutant.patch.relative_to(self._root)))
         if applied.returncode:
             raise ValueError(f"{mutant.name} does not apply: {applied.stderr.strip()}")
         try:
@@ -77,16 +81,16 @@ class Workshop:
                 os.utime(place, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
     def run(self, tests: Sequence[str], *, keep_bytecode: bool = False) -> Run:
-        """Run the tests in the copy, up to the first failure."""
-        command = ["pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=line", f"--timeout={TEST_LIMIT_S}", *tests]
-        return self._execute(command, keep_bytecode)
+        """Run the fast ones of the tests in the copy, up to the first failure."""
+        command = ["pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=line", f"--timeout={TEST_LIMIT_S}"]
+        return self._execute([*command, "-m", self._marks, *tests], _TEST, keep_bytecode)
 
-    def simulate(self, seeds: int, *, keep_bytecode: bool = False) -> Run:
-        """Run so many seeds of the simulated deployment in the copy, up to the first failure."""
-        command = [SIMULATION, "--seeds", str(seeds), "--processes", "1", "--until-failure"]
-        return self._execute(command, keep_bytecode)
+    def simulate(self, seeds: range, *, keep_bytecode: bool = False) -> Run:
+        """Run these seeds of the simulated deployment in the copy, up to the first failure."""
+        command = [SIMULATION, "--first", str(seeds.start), "--seeds", str(len(seeds)), "--processes", "1"]
+        return self._execute([*command, "--until-failure"], _SEED, keep_bytecode)
 
-    def _execute(self, module: Sequence[str], keep_bytecode: bool) -> Run:
+    def _execute(self, module: Sequence[str], failure: re.Pattern[str], keep_bytecode: bool) -> Run:
         environment = {**os.environ, "PYTHONPATH": str(self.folder)}
         if not keep_bytecode:
             environment["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -101,10 +105,12 @@ class Workshop:
         )
         try:
             output, _ = process.communicate(timeout=RUN_LIMIT_S)
+            code: int | None = process.returncode
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # with the processes that its tests started
-            return Run(None, process.communicate()[0])
-        return Run(process.returncode, output)
+            output, code = process.communicate()[0], None
+        named = failure.search(output)
+        return Run(code, output, named[1] if named else "")
 
     def source_of(self, package: str) -> Path:
         """The file that `import package` loads in a run here."""

@@ -20,7 +20,7 @@ from controller.brokers.pulsar.facts import Manager, RuntimeConfiguration, read_
 from controller.brokers.pulsar.outcomes import Answer, CallFailed, Outcome
 from controller.brokers.pulsar.policies import REFUSED, AntiAffinityGroups, Policies, read_cluster_policies
 from controller.brokers.pulsar.poll import ClusterPoll
-from controller.domain.errors import label
+from controller.domain.errors import label, printable
 from controller.domain.facts import (
     ANTI_AFFINITY,
     BROKER,
@@ -232,4 +232,5 @@ def uses_failure_domains(facts: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def _text_of(answer: Answer) -> str:
-    return answer.body.decode("utf-8", "replace").strip().strip('"')[:100] if answer.outcome is Outcome.OK else ""
+    text = answer.body.decode("utf-8", "replace").strip().strip('"')[:100] if answer.outcome is Outcome.OK else ""
+    return printable(text)

@@ -48,6 +48,11 @@ class Answer(NamedTuple):
     unloading: bool = False
 
 
+def lookup_path(topic: str) -> str:
+    """Where a broker is asked who owns the topic."""
+    return f"/lookup/v2/topic/{quote(topic.replace('://', '/', 1), safe='/')}"
+
+
 class Placing:
     """Of one bundle. `source`, `target`, `leader`: addresses; without a target, the leader chooses."""
 
@@ -59,7 +64,7 @@ class Placing:
 
         `topics`: the bundle's, at least one. `headers`: the credentials, which go to brokers that `admin` trusts.
         """
-        self._path = f"/lookup/v2/topic/{quote(topics[0].replace('://', '/', 1), safe='/')}"
+        self._path = lookup_path(topics[0])
         self._source, self._target, self._leader = source, target, leader
         self._admin, self._headers = admin, {**HEADERS, **headers}
         self._unloaded, self._cancelled = threading.Event(), threading.Event()
@@ -158,7 +163,7 @@ class Placing:
         """The web address of the owner that a lookup was answered with, in the scheme in use."""
         try:
             document = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         key = "httpUrlTls" if self._source.startswith("https") else "httpUrl"
         url = document.get(key) if isinstance(document, dict) else None

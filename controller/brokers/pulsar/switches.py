@@ -15,7 +15,7 @@ from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.changes import PulsarChanges, Sent
 from controller.brokers.pulsar.facts import RuntimeConfiguration, read_runtime_configuration
 from controller.brokers.pulsar.outcomes import CallFailed
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, printable
 
 CONFIGURATION_PATH = "/admin/v2/brokers/configuration"
 ON, OFF = "true", "false"
@@ -69,7 +69,7 @@ class Switchboard:
         for setting in settings:
             override = overrides.get(setting)
             by_broker = {broker: configuration.values.get(setting) for broker, configuration in told.items()}
-            text = None if override is None else str(override)[:MOST_VALUE_CHARS]
+            text = None if override is None else printable(str(override)[:MOST_VALUE_CHARS])
             switches.append(Switch(setting, by_broker, text))
         return switches
 

@@ -1,7 +1,8 @@
 """`python -m controller.testbed.chaos`: so many minutes of storms over a whole system, and what became of it.
 
-Exits with 1 if a message was lost, stored twice or reordered, if an invariant broke, or if the system did not recover.
-The same seed gives the same storms; when they strike depends on the machine.
+Exits with 1 if a message was lost, stored twice or reordered, if an invariant broke, if the system did not recover, or
+took longer for failovers or hand-overs than it may. The same seed gives the same storms; when they strike depends on
+the machine. `make chaos` also stores the figures of a full run (`benchmarks.measure.chaos`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,14 @@ LEAST_AGENTS = 4
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what was asked for."""
-    given = _arguments(argv)
+    given = arguments(argv)
+    verdict = play(given)
+    show(verdict, given.json)
+    return 1 if verdict.wrong else 0
+
+
+def play(given: argparse.Namespace) -> Verdict:
+    """One run."""
     folder = given.dir or RUN / f"chaos-{time.strftime('%Y%m%d-%H%M%S')}"
     check_unused(folder)
     print(f"chaos with seed {given.seed} for {given.minutes:g} minutes in {folder}", flush=True)
@@ -47,9 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         workload = Workload(stage.cluster)
         workload.create()
         workload.start(base_rates(given.agents))
-        names = possible_faults(stage)
+        kinds = possible_faults(stage)
         acks = AckWatch(workload.logs[-1])  # the producer starts last
-        chaos = Chaos(stage, storms(given.seed, stage.agents, names), tell, acks)
+        chaos = Chaos(stage, storms(given.seed, stage.agents, kinds), kinds, tell, acks)
         unrecovered = []
         try:
             chaos.run(60 * given.minutes)
@@ -57,12 +65,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             unrecovered = [str(error)]
         tell("the clients read the rest")
         workload.stop(READ_REST_S)
-        verdict = judge(stage, workload, chaos.record)
-    _show(Verdict(verdict.figures, [*unrecovered, *verdict.wrong]), given.json)
-    return 1 if unrecovered or verdict.wrong else 0
+        verdict = judge(stage, workload, chaos.record, given.minutes, kinds)
+    about = {"minutes": given.minutes, "seed": given.seed, "agents": given.agents}
+    return Verdict({**about, **verdict.figures}, [*unrecovered, *verdict.wrong])
 
 
-def _show(verdict: Verdict, as_json: bool) -> None:
+def show(verdict: Verdict, as_json: bool) -> None:
+    """Print the figures, and what was wrong."""
     for name, value in verdict.figures.items():
         print(f"{name:>24}  {value}")
     for sentence in verdict.wrong:
@@ -71,7 +80,8 @@ def _show(verdict: Verdict, as_json: bool) -> None:
         print(json.dumps({**verdict.figures, "wrong": verdict.wrong}))
 
 
-def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Of the command line."""
     parser = argparse.ArgumentParser(prog="chaos", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minutes", type=float, default=20.0, help="how long new storms begin (default 20)")
     parser.add_argument(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -17,8 +17,7 @@ from controller.domain.errors import BallastError
 from controller.domain.state import ClusterState
 from controller.process.clock import boot_ms
 from controller.testbed.chaos.acks import AckWatch
-from controller.testbed.chaos.faults import FAULTS
-from controller.testbed.chaos.plan import Blow
+from controller.testbed.chaos.faults import Blow, Fault
 from controller.testbed.chaos.stage import JOB, Stage, is_served, served_bundles
 from controller.testbed.demo.workload import TOPICS, bundle_of
 
@@ -45,13 +44,14 @@ class Record:
 
 
 class Chaos:
-    """`tell` gets a line for whatever happens. `acks`: of the clients that send."""
+    """`storms`: of faults of `kinds`. `tell` gets a line for whatever happens. `acks`: of the clients that send."""
 
     def __init__(
-        self, stage: Stage, storms: Iterator[Sequence[Blow]], tell: Callable[[str], None], acks: AckWatch
-    ) -> None:
+        self, stage: Stage, storms: Iterator[Sequence[Blow]], kinds: Mapping[str, Fault], tell: Callable[[str], None],
+        acks: AckWatch,
+    ) -> None:  # fmt: skip
         self.stage, self.record, self._acks = stage, Record(), acks
-        self._storms, self._tell = storms, tell
+        self._storms, self._kinds, self._tell = storms, kinds, tell
         self._turn = 0  # of the brokers that bundles are handed to
 
     def run(self, for_s: float) -> None:
@@ -74,8 +74,8 @@ class Chaos:
 
     def _suffer(self, blow: Blow) -> None:
         time.sleep(blow.after_s)
-        self._tell(f"{blow.fault} strikes {blow.target} for {blow.span_s:.1f} s")
-        undo = FAULTS[blow.fault].strike(self.stage, blow.target)
+        self._tell(blow.text)
+        undo = self._kinds[blow.fault].strike(self.stage, blow)
         self.record.faults[blow.fault] += 1
         try:
             time.sleep(blow.span_s)

@@ -31,6 +31,7 @@ from controller.testbed.local_cluster import LocalCluster
 JOB, STORE, KAFKA = "job", "store", "kafka"
 OVERRIDES = ("rounds.mode=live", "control.trigger_ms=400", "agent.report_interval_ms=5000", "logging.json_lines=true")
 ANSWER_S = 10.0
+START_S = 240.0  # of a job, beside whatever else a storm strikes
 
 
 class Stage:
@@ -40,7 +41,7 @@ class Stage:
         self.folder = folder.resolve()
         self.agents = tuple(f"broker-{number}" for number in range(1, agents + 1))
         self.volume = Volume(self.folder / "tables")
-        self.clocks = {name: ClockShim(self.folder / "clocks" / name) for name in (*self.agents, JOB, KAFKA)}
+        self.clocks = {name: ClockShim(self.folder / "clocks" / name) for name in (*self.agents, JOB, KAFKA, STORE)}
         self.job_failpoints = ""  # of its next start
         doors = {name: free_port() for name in self.agents}
         self.ways = {name: CuttableProxy(door) for name, door in doors.items()}
@@ -50,7 +51,9 @@ class Stage:
             doors=[Door(door, self.ways[name].port) for name, door in doors.items()],
             env=self.clocks[KAFKA].env,
         )
-        self.cluster = LocalCluster(self.folder, overrides=OVERRIDES, kafka=self.kafka, tell=tell)
+        self.cluster = LocalCluster(
+            self.folder, overrides=OVERRIDES, kafka=self.kafka, tell=tell, store_env=self.clocks[STORE].env
+        )
         starts = {name: lambda name=name: self._start_agent(name) for name in self.agents}
         self.supervisor = Supervisor(
             {**starts, JOB: self._start_job, STORE: self._start_store},
@@ -97,6 +100,20 @@ class Stage:
             self.kafka.start()
         else:
             self.supervisor.release(name)
+
+    def restart_job(self, failpoints: str = "") -> None:
+        """Kill the job; it is started again, with these failpoints."""
+        self.job_failpoints = failpoints
+        self.kill(JOB)
+        self.release(JOB)
+
+    def replace_controller(self, failpoints: str) -> None:
+        """As `restart_job`; returns once the next controller holds the journal, and has answered a command or had the
+        time to: otherwise it may have nothing to commit. Raises ProcessFailed."""
+        before = self.cluster.state.instance
+        self.restart_job(failpoints)
+        self.cluster.wait_until(lambda state: state.instance != before, START_S, "the next controller")
+        self._answers()
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """To the process, and to all that it has started."""

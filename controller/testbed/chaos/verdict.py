@@ -1,13 +1,17 @@
-"""What became of a run: messages as store and clients have them, the journal from its first entry, and the figures."""
+"""What became of a run: messages as store and clients have them, the journal from its first entry, and the figures.
+
+A run is clean if nothing was lost, stored twice or reordered, no invariant broke, and failovers and hand-overs of the
+calm phases stayed within their bounds; one of `FULL_MINUTES` must also have shown enough.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from controller.config.table_root import table_root
-from controller.domain.errors import InvariantBroken
+from controller.domain.errors import BallastError
 from controller.ledger.journal_commit import Journal
 from controller.testbed.chaos.faults import FAULTS
 from controller.testbed.chaos.run import Record
@@ -18,6 +22,11 @@ from controller.testbed.checker.logs import read_logs
 from controller.testbed.demo.workload import Workload
 
 BROKEN = "InvariantBroken"  # in the log of whatever stopped because of it
+FAILOVER_BEYOND_LEASE_MS = 3_000.0  # the worst
+GAP_P99_MS = 250.0  # beyond the interval of sending, in calm phases
+LEAST_GAPS = 100  # of fewer the 99th percentile is the worst one
+FULL_MINUTES = 20.0
+LEAST_FAILOVERS = 20  # of a full run
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +37,10 @@ class Verdict:
     wrong: list[str]
 
 
-def judge(stage: Stage, workload: Workload, record: Record) -> Verdict:
-    """After the clients have stopped, and readers had the time to read the rest."""
+def judge(stage: Stage, workload: Workload, record: Record, minutes: float, possible: Collection[str]) -> Verdict:
+    """After the clients have stopped, and readers had the time to read the rest. `possible`: names of faults."""
     logs = [log for log in workload.logs if log.exists()]
     report = check_store(stage.folder / "store", logs, drained=True)
-    wrong = [*_wrong_messages(report), *_wrong_journal(stage), *_broken_invariants(stage)]
     calm = [gap for gap in read_logs(logs).gaps if gap["cause"] == "moved" and _is_calm(gap, record)]
     lease_ms = stage.cluster.settings.control.lease_ms
     figures = {
@@ -49,6 +57,9 @@ def judge(stage: Stage, workload: Workload, record: Record) -> Verdict:
         **{name: value for name, value in report.to_json().items() if name.startswith("messages_")},
         "redelivered": report.redelivered,
     }
+    wrong = [*_wrong_messages(report), *_wrong_journal(stage), *_broken_invariants(stage), *_missed_bounds(figures)]
+    if minutes >= FULL_MINUTES:
+        wrong += _shown_too_little(figures, set(possible) - set(record.faults))
     return Verdict(figures, wrong)
 
 
@@ -74,7 +85,7 @@ def _wrong_messages(report: CheckReport) -> list[str]:
 def _wrong_journal(stage: Stage) -> list[str]:
     try:
         check_entries(Journal(table_root(stage.cluster.settings)).read_since(0))
-    except InvariantBroken as error:
+    except BallastError as error:
         return [f"journal: {error}"]
     return []
 
@@ -87,3 +98,29 @@ def _broken_invariants(stage: Stage) -> list[str]:
         for line in log.read_text(errors="replace").splitlines()
         if BROKEN in line
     ]
+
+
+def _missed_bounds(figures: Mapping[str, Any]) -> list[str]:
+    """Of the times in calm phases, as far as any were measured."""
+    wrong = []
+    slowest_ms, most_ms = figures["failover_ms"]["worst"], figures["lease_ms"] + FAILOVER_BEYOND_LEASE_MS
+    if slowest_ms is not None and slowest_ms > most_ms:
+        wrong.append(f"a failover took {slowest_ms:g} ms: {most_ms:g} ms are allowed, the lease and 3 s")
+    gap_ms = figures["calm_gap_beyond_interval_ms"]["p99"]
+    if figures["calm_hand_overs"] >= LEAST_GAPS and gap_ms > GAP_P99_MS:
+        wrong.append(
+            f"one in a hundred hand-overs in calm phases was a gap of {gap_ms:g} ms or more: {GAP_P99_MS:g} ms are"
+            " allowed"
+        )
+    return wrong
+
+
+def _shown_too_little(figures: Mapping[str, Any], missing: Collection[str]) -> list[str]:
+    """What a full run has to show. `missing`: faults that had no turn, and could have had one."""
+    least = {"failovers": ("failovers", LEAST_FAILOVERS), "calm_hand_overs": ("gaps of hand-overs", LEAST_GAPS)}
+    wrong = [
+        f"{figures[name]} {what} were measured, fewer than {count}"
+        for name, (what, count) in least.items()
+        if figures[name] < count
+    ]
+    return [*wrong, f"faults without a turn: {', '.join(sorted(missing))}"] if missing else wrong
