@@ -21,7 +21,7 @@ from controller.sim.observed.cluster import ObservedSim
 from controller.sim.observed.pulsar import Whims
 from tests.examples import examples
 
-SEEDS, BLOCKS = examples(200), 8
+SEEDS, BLOCKS = examples(200), 4
 CHANCES = (0.0, 0.1, 0.3)
 HAPPENS = (
     *("itself", "split", "split", "isolate", "isolate", "kill", "start", "hang", "hang", "hang", "wake"),

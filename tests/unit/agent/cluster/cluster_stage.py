@@ -46,6 +46,7 @@ class Site:
         self.driver.journal.append(named)
         self.sent: list[tuple[str, Mapping[str, Any]]] = []
         self.heard: list[bytes] = []  # heartbeats that a starting agent hears
+        self.access: dict[str, Any] = {}  # settings of agents' credentials
         self._pending: list[Event] = []
         self._lock = threading.Lock()
 
@@ -85,7 +86,7 @@ class Site:
             **{"lease_ms": LEASE_MS, "heartbeat_ms": 50, "journal_poll_ms": 20, "take_over": True, **options}
         )
         reader: Any = lambda topics, take, fail: Reader(self, topics, take)  # noqa: E731
-        async with PulsarAdmin(self.cluster.settings()) as admin, TopicReader(admin) as topics:
+        async with PulsarAdmin(self.cluster.settings(**self.access)) as admin, TopicReader(admin) as topics:
             poll = ClusterPoll(admin, topics, wait_for_topics=False)
             await poll.start()
             connections = AgentConnections(self, self, reader, Tables(self), NAMES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ from controller.agent.lifecycle import LOST
 from controller.domain.facts import DENIED, SUSPECT
 from controller.domain.ids import Session
 from controller.domain.state import METADATA
-from tests.unit.agent.cluster.cluster_stage import Site, on_site
+from tests.unit.agent.cluster.cluster_stage import POLL_MS, Site, on_site
 from tests.unit.brokers.pulsar.stand_in import status
 
 SECOND = "broker-2:8080"
@@ -54,6 +55,23 @@ def test_polls_that_are_refused_are_a_denial_and_no_silence(caplog: pytest.LogCa
             site.cluster.token = ""
             await site.until(lambda: DENIED not in site.facts)
             assert not [key for key in site.facts_told() if key.startswith(SUSPECT)]
+
+    on_site(scenario)
+
+
+def test_a_token_file_that_cannot_be_read_is_a_denial_too(tmp_path: Path) -> None:
+    async def scenario(site: Site) -> None:
+        token = tmp_path / "token"
+        token.write_text("secret")
+        site.cluster.token, site.access = "secret", {"token_file": str(token)}
+        async with site.agent("n1") as (agent, _):
+            await observed(site)
+            token.unlink()
+            await site.until(lambda: DENIED in site.facts)
+            assert "no credentials" in site.facts[DENIED]["why"]
+            assert str(token) in site.facts[DENIED]["why"]
+            await asyncio.sleep(5 * POLL_MS / 1000)
+            assert not agent.observer.suspects
 
     on_site(scenario)
 
