@@ -231,10 +231,10 @@ class ClusterAgent:
             if self._fact_reader.note_poll_failed(polled.broker, polled.failure):
                 return
             self._suspects.note_failed(polled.broker, polled.failure)
-        else:
-            self._fact_reader.note_poll_answered(polled.broker)
         names = None if owned is None else frozenset(str(b) for b in owned if owned[b] and not skip(b.namespace))
         self.observer.note(Listing(polled.broker, polled.sent, seq, names))
+        if names is not None or polled.broker in self.observer.suspects:
+            self._fact_reader.forget_refusal(polled.broker)
 
     def _report(self, session: Session, polled: Polled) -> None:
         assert polled.reported is not None

@@ -97,15 +97,14 @@ class FactReader:
         take them, as of who is refused nobody knows what has become of its bundles."""
         if failure.outcome not in REFUSED:
             return False
-        first = not self.denying
+        if not self.denying:
+            log.error("no orders are sent: brokers do not tell what they own: %s", failure)
         self._denying[broker] = f"brokers do not tell what they own: {failure}"
-        if first:
-            log.error("no orders are sent: %s", self._denying[broker])
-        self._speaker.tell_fact(DENIED, {"why": self._find_denial()})
+        self._speaker.tell_fact(DENIED, {"why": self._find_denial() or self._denying[broker]})
         return True
 
-    def note_poll_answered(self, broker: str) -> None:
-        """A broker said what it owns."""
+    def forget_refusal(self, broker: str) -> None:
+        """A broker said what it owns, or has been silent for so long that it stands for itself alone."""
         self._denying.pop(broker, None)
 
     @property

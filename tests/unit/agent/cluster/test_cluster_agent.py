@@ -90,6 +90,8 @@ def test_a_refused_poll_is_no_answer_either() -> None:
             before = polls_of(site, 1)
             await site.until(lambda: polls_of(site, 1) > before + 3)
             assert agent.observer.suspects == {SECOND}
+            second.answers["/ownedNamespaces"] = status(503)
+            await site.until(lambda: DENIED not in site.facts)  # one broker's last word does not stop all for good
 
     on_site(scenario)
 
