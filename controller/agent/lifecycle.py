@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 # Exit codes: left; another start mends it; replaced by another process; an invariant broke.
 OK, AGAIN, LOST, BROKEN = 0, 1, 3, 4
+CANCEL_AGAIN_S = 5.0  # before Python 3.12, `asyncio.wait_for` swallows a cancellation that comes with its result
 
 
 class Ending(NamedTuple):
@@ -78,11 +79,10 @@ class Lifecycle:
     async def stop(self) -> None:
         """Cancel what was started, and wait until it has ended."""
         while self._tasks:  # what ends may start something
-            tasks = list(self._tasks)
-            for task in tasks:
+            for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            for task in tasks:
+            ended, _ = await asyncio.wait(list(self._tasks), timeout=CANCEL_AGAIN_S)
+            for task in ended:
                 self._tasks.pop(task, None)
 
     def _on_done(self, task: asyncio.Task[None]) -> None:

@@ -67,11 +67,11 @@ def find_cluster_refusal(ctx: Context) -> Refusal | None:
         return Refusal(Reason.RELEASED, _describe_release(ctx))
     if state.mode != LIVE:
         return Refusal(Reason.SHADOW_MODE, f"mode is {state.mode}: `ballast mode live` lets Ballast send orders")
+    denied = state.observed.facts.get(DENIED)
+    if denied is not None:  # before the breaker: who is refused everywhere would hear of silent brokers instead
+        return Refusal(Reason.NOT_AUTHORISED, f"the cluster lets Ballast send no orders: {denied.get('why')}")
     if state.frozen:
         return Refusal(Reason.MASS_FAILURE, "many brokers are silent: orders wait until they are back")
-    denied = state.observed.facts.get(DENIED)
-    if denied is not None:
-        return Refusal(Reason.NOT_AUTHORISED, f"the cluster lets Ballast send no orders: {denied.get('why')}")
     problem = ctx.watch.placement.find_problem(state, ctx.settings.placement)
     if problem is not None:
         return Refusal(Reason.ISOLATION, problem)
@@ -108,7 +108,7 @@ def _bundle_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
         return Refusal(Reason.STALE_DECISION, f"{name} is not in its namespace's ring")
     if wanted.kind is OrderKind.SPLIT:
         return _split_refusal(ctx, wanted)
-    return _range_refusal(ctx, wanted) if wanted.kind is OrderKind.MOVE else None
+    return _range_refusal(ctx, wanted)
 
 
 def _split_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
@@ -121,17 +121,23 @@ def _split_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
 
 
 def _range_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
-    """The modular load manager keeps destinations by range text alone, so each text has one open order at a time."""
-    cluster = ctx.state.observed
+    """The modular load manager keeps destinations by range text alone, so each text has one open order at a time.
+
+    An unload without a target writes no destination over a kept one, not even over its own bundle's: that would decide
+    where the bundle goes, and nobody would have checked it.
+    """
+    cluster, text = ctx.state.observed, wanted.name.rpartition("/")[2]
     if not ctx.state.modular:
         return None
-    text = wanted.name.rpartition("/")[2]
+    kept = f"Pulsar may still keep a destination for range {text}, from an order that failed"
     if cluster.is_range_kept_by_another(wanted.name):
+        return Refusal(Reason.RANGE_IN_USE, kept)
+    if wanted.kind is OrderKind.UNLOAD and text in cluster.range_blocks:
+        return Refusal(Reason.RANGE_IN_USE, f"{kept}: name a target (--to), which takes its place")
+    if text in cluster.ranges_in_use(ctx.state.living):
         return Refusal(
-            Reason.RANGE_IN_USE, f"Pulsar may still keep a destination for range {text}, from an order that failed"
+            Reason.RANGE_IN_USE, f"an order about range {text} of another namespace is open, or ended in doubt"
         )
-    if any(order.range_text == text for order in cluster.orders.values()):
-        return Refusal(Reason.RANGE_IN_USE, f"an order about range {text} of another namespace is open")
     return None
 
 
@@ -262,7 +268,8 @@ def end_order(ctx: Context, order: Order, outcome: OrderOutcome, account: Any) -
         block = ctx.state.observed.blocks.get(name)
         doublings = min(block.failures if block is not None else 0, MOST_BACK_OFF)
         data["not_before_ms"] = ended_at_ms + (ctx.settings.order_back_off_ms << doublings)
-    if order.kind is OrderKind.MOVE and outcome is not OrderOutcome.MOVED and account.get("sent", True):
+    kept = account.get("destination_kept", False) if outcome is OrderOutcome.MOVED else account.get("sent", True)
+    if order.kind is OrderKind.MOVE and kept:
         data["range_blocked"] = ctx.state.modular
     owner = account.get("owner") if isinstance(account.get("owner"), str) else None
     ctx.watch.order_deadlines.pop(name, None)

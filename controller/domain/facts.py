@@ -27,6 +27,7 @@ MODULAR, EXTENSIBLE = "modular", "extensible"
 UNLOAD_TIMEOUT_MS = 60_000  # Pulsar's default of namespaceBundleUnloadingTimeoutMs
 STATS_PERIOD_MS = 60_000  # Pulsar's default of statsUpdateFrequencyInSecs
 ANSWER_ALLOWANCE_MS = 30_000  # beyond the time that the broker may take
+ANSWER_SLACK_MS = 10_000  # the same, of the request alone
 STUCK_ALLOWANCE_MS = 120_000  # of the extensible load manager, which leaves a bundle in one state for that long
 # A policy of 10,000 namespaces fits. Half of a control record (`controller.domain.events`): whatever fits can be sent.
 MAX_FACT_BYTES, MAX_KEY_CHARS = 524_288, 512
@@ -151,6 +152,12 @@ def _version_of(fact: Mapping[str, Any]) -> tuple[int, ...]:
 def unload_timeout_ms(facts: Facts, broker: str) -> int:
     """The time that the broker takes at most to close the topics of a bundle."""
     return int(facts.get(f"{BROKER}{broker}", {}).get("unload_timeout_ms") or UNLOAD_TIMEOUT_MS)
+
+
+def answer_timeout_ms(facts: Facts, broker: str) -> int:
+    """How long the agent waits for the answer to an order's request: longer than the broker may take, and shorter than
+    the order may stay open, so that the rest is left for looking who owns the bundle."""
+    return unload_timeout_ms(facts, broker) + ANSWER_SLACK_MS
 
 
 def order_allowance_ms(facts: Facts, broker: str, modular: bool) -> int:

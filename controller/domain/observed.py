@@ -8,7 +8,7 @@ Everything here is a fold of journal entries (`controller/domain/apply_observed.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Container, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
@@ -178,6 +178,16 @@ class ObservedCluster:
         """Whether a destination may be kept for another bundle of this one's range. The bundle's own would only be
         written again by its next order."""
         return self.range_blocks.get(name.rpartition("/")[2], name) != name
+
+    def ranges_in_use(self, living: Container[str]) -> set[str]:
+        """The range texts of open orders, and of bundles in doubt whose broker lives: their requests may be carried out
+        yet. `living`: brokers with a session."""
+        found = {order.range_text for order in self.orders.values()}
+        for name, block in self.blocks.items():
+            seen = self.bundles.get(name) if block.in_doubt_seq else None
+            if seen is not None and seen.broker in living:
+                found.add(name.rpartition("/")[2])
+        return found
 
     def copy(self) -> ObservedCluster:
         """A copy to apply entries to: containers are copied, values are shared."""

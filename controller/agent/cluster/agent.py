@@ -19,6 +19,7 @@ from controller.agent.cluster.observer import Listing, Observer
 from controller.agent.cluster.rivals import ClusterRivals, listen_for_rivals
 from controller.agent.cluster.sessions import ClusterSessions
 from controller.agent.cluster.speaker import Speaker
+from controller.agent.cluster.suspects import Suspects
 from controller.agent.connections import AgentConnections
 from controller.agent.feed_health import FeedHealth
 from controller.agent.lifecycle import LOST, OK, Ending, Lifecycle
@@ -32,14 +33,13 @@ from controller.brokers.pulsar.poll import ClusterPoll, Polled
 from controller.domain.entries import Entry
 from controller.domain.errors import ConfigError, label
 from controller.domain.events import UNLISTED
-from controller.domain.facts import SUSPECT, unload_timeout_ms
+from controller.domain.facts import answer_timeout_ms
 from controller.domain.ids import Session
 from controller.domain.state import METADATA, ClusterState
 from controller.loads.recorded import Overrides, Recorded, to_load_report
 from controller.process import clock
 
 RINGS_EVERY_MS = 300_000  # rings are read again in this time, one namespace after the other
-ANSWER_SLACK_S = 10.0  # of an order's request beyond the time that the broker may take
 
 
 class ClusterAgent:
@@ -103,7 +103,7 @@ class ClusterAgent:
             exclude_namespaces(poll.admin.settings.excluded_namespaces),
             cluster=lambda: self._poll.cluster,
             addresses=lambda: self._poll.members.addresses,
-            timeout_s=lambda b: unload_timeout_ms(self.watcher.state.observed.facts, b) / 1000 + ANSWER_SLACK_S,
+            timeout_s=lambda b: answer_timeout_ms(self.watcher.state.observed.facts, b) / 1000,
             on_denied=lambda why: self._fact_reader.note_denied(why),
             find_stats=poll.find_stats,
         )
@@ -111,11 +111,11 @@ class ClusterAgent:
         spare = not poll.admin.settings.move_non_persistent
         self._non_persistent = NonPersistentTopics(spare, lambda: boot_ms() / 1000)
         self._fact_reader = FactReader(poll, self._calls, self._speaker, self._non_persistent, boot_ms)
+        self._suspects = Suspects(self.observer, self._speaker)
         self._executor = OrderExecutor(
             nonce, self._calls, self._speaker, self.sessions, self._life.start, self._non_persistent,
             self.cluster_metrics, boot_ms=boot_ms, wall_ms=wall_ms,
         )  # fmt: skip
-        self._sent = 0
         self._sequence = 0
 
     # ---------------------------------------------------------------- for the process around it
@@ -127,6 +127,7 @@ class ClusterAgent:
         if silent:
             troubles.append(f"no valid session of {', '.join(silent[:5])}")
         troubles += [f"{broker} does not answer" for broker in sorted(self.observer.suspects)]
+        troubles += [f"{broker} refuses the credentials" for broker in self._fact_reader.denying]
         if self.watcher.failing:
             troubles.append(f"the journal's table cannot be read: {self.watcher.failing}")
         return troubles
@@ -191,12 +192,11 @@ class ClusterAgent:
         loop = asyncio.get_running_loop()
         due_s = loop.time()
         while True:
-            self._sent += 1
-            sent, seq = self._sent, self.watcher.state.seq
-            await self._poll.poll(0.9 * self._poll_ms / 1000, lambda p, s=sent, q=seq: self._on_polled(p, s, q))  # type: ignore[misc]
+            seq = self.watcher.state.seq
+            await self._poll.poll(0.9 * self._poll_ms / 1000, lambda p, q=seq: self._on_polled(p, q))  # type: ignore[misc]
             self._list_brokers()
             self.cluster_metrics.note_poll_ended(self._poll.members.brokers, self.observer.suspects)
-            self._tell_suspects()
+            self._suspects.tell(self._poll.members.brokers)
             due_s = max(due_s + self._poll_ms / 1000, loop.time())
             await asyncio.sleep(due_s - loop.time())
 
@@ -212,11 +212,9 @@ class ClusterAgent:
             self.observer.forget(session.broker)
             self._speaker.send(session, "goodbye", reason=UNLISTED)
 
-    def _on_polled(self, polled: Polled, sent: int, seq: int) -> None:
+    def _on_polled(self, polled: Polled, seq: int) -> None:
         self.cluster_metrics.note_polled(polled)
-        owned, skip = polled.owned, self._calls.is_elsewhere
-        names = None if owned is None else frozenset(str(b) for b in owned if owned[b] and not skip(b.namespace))
-        self.observer.note(Listing(polled.broker, sent, seq, names))
+        self._note_listing(polled, seq)
         session = self.sessions.session_of(polled.broker)
         if session is None:
             return
@@ -227,6 +225,18 @@ class ClusterAgent:
             self._speaker.send(session, "observed", data=changes)
         if polled.reported is not None:
             self._report(session, polled)
+
+    def _note_listing(self, polled: Polled, seq: int) -> None:
+        """Take what the broker owns, its silence, or its refusal, which is neither."""
+        owned, skip = polled.owned, self._calls.is_elsewhere
+        if owned is None and polled.failure is not None:
+            if self._fact_reader.note_poll_failed(polled.broker, polled.failure):
+                return
+            self._suspects.note_failed(polled.broker, polled.failure)
+        names = None if owned is None else frozenset(str(b) for b in owned if owned[b] and not skip(b.namespace))
+        self.observer.note(Listing(polled.broker, polled.sent, seq, names))
+        if names is not None or polled.broker in self.observer.suspects:
+            self._fact_reader.forget_refusal(polled.broker)
 
     def _report(self, session: Session, polled: Polled) -> None:
         assert polled.reported is not None
@@ -239,14 +249,6 @@ class ClusterAgent:
         topic = self._connections.names.of_broker(session.broker).load_reports
         self._connections.bulk.send(topic, record, key=session.broker)
         self.metrics.reports.inc()
-
-    def _tell_suspects(self) -> None:
-        known = self.watcher.state.observed.facts
-        for broker in self.observer.suspects:
-            self._speaker.tell_fact(f"{SUSPECT}{broker}", {"why": "it did not answer three polls in a row"})
-        for key in [key for key in known if key.startswith(SUSPECT)]:
-            if key.removeprefix(SUSPECT) not in self.observer.suspects:
-                self._speaker.tell_fact(key, None)
 
     async def _read_rings_forever(self) -> None:
         while True:

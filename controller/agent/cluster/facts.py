@@ -62,6 +62,7 @@ class FactReader:
         self._groups = AntiAffinityGroups(poll.admin)
         self._refused: dict[str, str] = {}  # what credentials do not suffice to read -> why
         self._denied_until_ms, self._denied_why = 0, ""
+        self._denying: dict[str, str] = {}  # broker that refuses polls -> why
         self._unlisted_ms: dict[str, int] = {}  # broker that the journal has a fact of -> since when it is not listed
         self._unfit = ""  # why the journal cannot take a fact that was read
 
@@ -90,6 +91,26 @@ class FactReader:
         self._denied_until_ms = self._boot_ms() + DENIED_FOR_MS
         self._denied_why = f"it refused the credentials of an order: {why}"
         self._speaker.tell_fact(DENIED, {"why": self._denied_why})
+
+    def note_poll_failed(self, broker: str, failure: CallFailed) -> bool:
+        """A broker did not say what it owns. Returns whether for want of credentials: no orders then until all brokers
+        take them, as of who is refused nobody knows what has become of its bundles."""
+        if failure.outcome not in REFUSED:
+            return False
+        if not self.denying:
+            log.error("no orders are sent: brokers do not tell what they own: %s", failure)
+        self._denying[broker] = f"brokers do not tell what they own: {failure}"
+        self._speaker.tell_fact(DENIED, {"why": self._find_denial() or self._denying[broker]})
+        return True
+
+    def forget_refusal(self, broker: str) -> None:
+        """A broker said what it owns, or has been silent for so long that it stands for itself alone."""
+        self._denying.pop(broker, None)
+
+    @property
+    def denying(self) -> list[str]:
+        """The listed brokers whose last word on what they own was a refusal, the first one first."""
+        return [broker for broker in self._denying if broker in self._poll.members.brokers]
 
     async def _read(self) -> None:
         admin, members = self._poll.admin, self._poll.members
@@ -167,7 +188,7 @@ class FactReader:
         """Why no orders may be sent; empty if they may."""
         if self._boot_ms() < self._denied_until_ms:
             return self._denied_why
-        return next(iter(self._refused.values()), self._unfit)
+        return [*(self._denying[broker] for broker in self.denying), *self._refused.values(), self._unfit][0]
 
     def _is_over(self, key: str) -> bool:
         """Whether a fact that was not found no longer holds: what it is about has been read."""

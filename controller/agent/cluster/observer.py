@@ -21,8 +21,8 @@ TRUSTED_AFTER = 2  # polls with an answer again
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a broker listed. `sent`: the order in which requests were sent; `requested_seq`: the journal seq that the
-    agent had applied then. `names` None: it did not answer."""
+    """What a broker listed. `sent`: the request's number, in the order of sending; `requested_seq`: the journal seq
+    that the agent had applied then, or earlier. `names` None: it did not answer."""
 
     broker: str
     sent: int
@@ -102,7 +102,7 @@ class Observer:
     def owner_of(self, name: str) -> str | None:
         """The claimant whose list was requested last; None without one."""
         claimants = self._claimants.get(name)
-        return max(claimants, key=lambda broker: self._claims[broker].sent) if claimants else None
+        return max(claimants, key=lambda broker: (self._claims[broker].sent, broker)) if claimants else None
 
     def sole_owner_of(self, name: str) -> str | None:
         """The only broker that claims the bundle; None for none or several."""

@@ -21,7 +21,7 @@ RETRY_PAUSE_MS = 1_000
 FIRST_CHECK_MS = 200
 MOST_CHECK_MS = 2_000  # pauses between looks at the brokers' lists double up to this
 STAYED_CHECKS = 3  # looks in a row at which only the source lists the bundle
-GIVE_UP_MS = 20_000  # after the answer, when nobody lists the bundle
+GIVE_UP_MS = 20_000  # after an answer that all is done, when nobody lists the bundle
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +141,9 @@ def may_have_reached(status: int, unanswered: bool) -> bool:
 
 @dataclass(slots=True)
 class Ended:
-    """The outcome. `owner`: as listed at the end. `sent`: the cluster may have kept the destination. `boundary`: where
-    a split that may have reached an owner cut."""
+    """The outcome. `owner`: as listed at the end. `sent`: the cluster may have kept the destination; of a move that
+    arrived, because somebody else has brought the bundle there. `boundary`: where a split that may have reached an
+    owner cut."""
 
     outcome: OrderOutcome
     owner: str | None = None
@@ -155,6 +156,7 @@ class Ended:
         return {
             "outcome": self.outcome.value,
             "sent": self.sent,
+            **({"destination_kept": True} if self.sent and self.outcome is OrderOutcome.MOVED else {}),
             **({"owner": self.owner} if self.owner is not None else {}),
             **({"detail": self.detail} if self.detail else {}),
             **({"boundary": self.boundary} if self.boundary is not None else {}),
@@ -207,7 +209,7 @@ def _move(order: Order, modular: bool) -> Run:
         placed = bool((yield LookUp(order.bundle)))
     if 400 <= reply.status < 500:
         return (yield from _judge_refusal(order, detail, noted))
-    return (yield from _await_move(order, detail, placed))
+    return (yield from _await_move(order, detail, placed, is_over=200 <= reply.status < 300))
 
 
 def _send(order: Order, modular: bool) -> Generator[Call, Any, tuple[Reply, bool] | Ended]:
@@ -234,23 +236,37 @@ def _send(order: Order, modular: bool) -> Generator[Call, Any, tuple[Reply, bool
 
 
 def _judge_refusal(order: Order, detail: str, sent: bool) -> Run:
-    """Pulsar said no: because the range is gone, the target inactive, or a right is missing."""
+    """Pulsar said no: because the range is gone, the target inactive, a right is missing, or somebody else was faster.
+
+    The lists decide all the same. The owner is named only where one of them has the bundle.
+    """
+    name = str(order.bundle)
+    there = (yield ListOwned(order.target)) if order.target is not None else None
+    if there is not None and name in there:
+        return Ended(OrderOutcome.MOVED, order.target, sent, detail)
+    here = yield ListOwned(order.source)
     ring = yield ReadRing(order.bundle.namespace)
-    gone = ring is not None and not has_bundle(ring, order.bundle)
-    outcome = OrderOutcome.GONE if gone else OrderOutcome.REFUSED
-    return Ended(outcome, None if gone else order.source, sent, detail)
+    if ring is not None and not has_bundle(ring, order.bundle):
+        return Ended(OrderOutcome.GONE, None, sent, detail)
+    if here is None or name in here:
+        return Ended(OrderOutcome.REFUSED, None if here is None else order.source, sent, detail)
+    ended = yield from _await_move(order, detail, placed=False, is_over=True)
+    ended.sent = sent
+    return ended
 
 
-def _await_move(order: Order, detail: str, placed: bool) -> Run:
+def _await_move(order: Order, detail: str, placed: bool, is_over: bool) -> Run:
     """Look at the lists of target and source until one of them, or another broker, has the bundle.
 
     `placed`: it was seen to be placed since, which uses the destination up; so it is where another broker has it.
+    `is_over`: Pulsar has answered that it is done. Without that, the bundle may be moving for as long as nobody lists
+    it: only the controller's deadline ends the order then.
     """
     name, pause_ms, waited_ms, stayed = str(order.bundle), FIRST_CHECK_MS, 0, 0
     while True:
         there = (yield ListOwned(order.target)) if order.target is not None else None
         if there is not None and name in there:
-            return Ended(OrderOutcome.MOVED, order.target, True, detail)
+            return Ended(OrderOutcome.MOVED, order.target, False, detail)
         here = yield ListOwned(order.source)
         stayed = stayed + 1 if here is not None and name in here else 0
         if stayed >= STAYED_CHECKS:
@@ -259,7 +275,7 @@ def _await_move(order: Order, detail: str, placed: bool) -> Run:
         if not stayed and owner is not None and owner not in (order.source, order.target):
             outcome = OrderOutcome.MOVED if order.target is None else OrderOutcome.ELSEWHERE
             return Ended(outcome, owner, False, detail)
-        if waited_ms >= GIVE_UP_MS and here is not None and not stayed:
+        if is_over and waited_ms >= GIVE_UP_MS and here is not None and not stayed:
             return Ended(OrderOutcome.ELSEWHERE, None, True, detail or "nobody lists it yet")
         yield Pause(pause_ms)
         waited_ms += pause_ms

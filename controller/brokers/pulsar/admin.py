@@ -54,6 +54,7 @@ class PulsarAdmin:
         self.reading = Slots()
         self._tls = BrokerTls(settings)
         self._renewing: asyncio.Task[None] | None = None
+        self._sent = 0  # requests
         self._clients: dict[str, httpx.AsyncClient] = {}
 
     async def __aenter__(self) -> PulsarAdmin:
@@ -162,7 +163,7 @@ class PulsarAdmin:
                 detail = f"no whole answer within {request.timeout_s:g} s"
                 answer = Answer(Outcome.TIMED_OUT, request.path, address, detail=detail)
             self.reading.note(address, answer.outcome is Outcome.TIMED_OUT)
-        return replace(answer, took_ms=1000 * (time.monotonic() - began))
+        return replace(answer, took_ms=1000 * (time.monotonic() - began), sent=request.sent)
 
     async def _follow(self, address: str, request: _Read) -> Answer:
         url, redirects = f"{address}{request.path}", list[str]()
@@ -190,6 +191,8 @@ class PulsarAdmin:
     ) -> tuple[Answer, str | None]:
         """The answer to one request, and the address that it redirects to."""
         origin, request.received = origin_of(url) or "", 0
+        self._sent += 1
+        request.sent = self._sent
         failed = Answer(Outcome.UNREACHABLE, request.path, origin)
         try:
             async with self.client(origin).stream("GET", url, params=params, headers=dict(headers)) as response:
@@ -230,7 +233,7 @@ class _Read:
 
     def __init__(self, path: str, params: dict[str, str], follow: bool, most_bytes: int, timeout_s: float) -> None:
         self.path, self.params, self.follow = path, params, follow
-        self.timeout_s, self.received = timeout_s, 0
+        self.timeout_s, self.received, self.sent = timeout_s, 0, 0
         self._most_bytes = most_bytes
 
     async def receive(self, response: httpx.Response, origin: str) -> Answer:

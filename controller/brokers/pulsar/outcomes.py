@@ -74,7 +74,8 @@ class CallFailed(BallastError):
 class Answer:
     """What came of one call. `address`: who answered, or was asked last; `body`: empty unless OK and kept.
 
-    `in_pulsars_words`: the refusal is Pulsar's own, and not of a proxy or an ingress in front of it.
+    `in_pulsars_words`: the refusal is Pulsar's own, and not of a proxy or an ingress in front of it. `sent`: the number
+    of the request that it answers, in the order in which this process sent them.
     """
 
     outcome: Outcome
@@ -86,6 +87,7 @@ class Answer:
     redirects: tuple[str, ...] = ()
     took_ms: float = 0.0
     in_pulsars_words: bool = False
+    sent: int = 0
 
     @property
     def is_absent(self) -> bool:

@@ -48,7 +48,8 @@ class Polled:
     """What a poll learned of a broker: its load, or why there is none.
 
     `owned`: bundle -> whether it serves now; None if the broker did not say. `cpu`: of its process, unknown in the
-    first poll, None if it cannot be read. `topics_failure`: why its statistics of topics are old or missing.
+    first poll, None if it cannot be read. `topics_failure`: why its statistics of topics are old or missing. `sent`: of
+    the request that `owned` answers, as `outcomes.Answer` has it; 0 without one.
     """
 
     broker: str
@@ -60,6 +61,7 @@ class Polled:
     failure: CallFailed | None = None
     topics_failure: CallFailed | None = None
     owned: dict[Bundle, bool] | None = None
+    sent: int = 0
 
 
 OnPolled = Callable[[Polled], None]
@@ -145,28 +147,32 @@ class ClusterPoll:
     async def _poll_broker(self, broker: str, address: str, on_polled: OnPolled) -> None:
         at_ms, began = wall_ms(), time.monotonic()
         owned: dict[Bundle, bool] | None = None
+        sent = 0
         try:
-            owned = await self._read_owned(broker, address)
+            owned, sent = await self._read_owned(broker, address)
             await self._keep_topics_fresh(broker, address)
             process, cpu = await self._read_process(broker, address)
             reported, manager = await self._read_load(broker, address, owned, process, at_ms)
         except CallFailed as error:
             if error.outcome in _LOOK_UP_AGAIN:
                 self._directory.forget(broker)
-            on_polled(Polled(broker, at_ms, _since_ms(began), failure=error, owned=owned))
+            on_polled(Polled(broker, at_ms, _since_ms(began), failure=error, owned=owned, sent=sent))
         else:
             old = self._topics_failed.get(broker)
             took_ms = _since_ms(began)
-            on_polled(Polled(broker, at_ms, took_ms, manager, reported, cpu, topics_failure=old, owned=owned))
+            on_polled(
+                Polled(broker, at_ms, took_ms, manager, reported, cpu, topics_failure=old, owned=owned, sent=sent)
+            )
 
-    async def _read_owned(self, broker: str, address: str) -> dict[Bundle, bool]:
+    async def _read_owned(self, broker: str, address: str) -> tuple[dict[Bundle, bool], int]:
+        """What the broker owns, and the number of the request that it answered."""
         answer = await self.admin.get(owned_path(self.cluster, broker), address, follow=False)
         owned = parse_owned(answer, self._exclude)
         for namespace in sorted(find_overlapping(owned)):
             ring = await read_ring(self.admin, namespace)
             if ring is not None:
                 owned = {b: active for b, active in owned.items() if b.namespace != namespace or b in ring}
-        return owned
+        return owned, answer.sent
 
     async def _read_process(self, broker: str, address: str) -> tuple[ProcessFigures | None, dict[str, float] | None]:
         answer = await self.admin.get(MBEANS_PATH, address, follow=False)

@@ -42,7 +42,15 @@ def find_common_obstacle(ctx: Context, together: Sequence[Decision], at_ms: int)
     if len(together) == 1 and together[0].swapped_with is not None:
         return Reason.STALE_DECISION.value  # half of a swap
     obstacles = (find_obstacle(ctx, one, at_ms, len(together)) for one in together)
-    return next((found for found in obstacles if found is not None), None)
+    return next((found for found in obstacles if found is not None), _find_clash(ctx, together))
+
+
+def _find_clash(ctx: Context, together: Sequence[Decision]) -> str | None:
+    """Each may be ordered by itself, but not both: one range has one order at a time (`controller.control.orders`)."""
+    seen = [ctx.state.observed.bundles.get(one.bundle or "") for one in together]
+    ranges = {(one.bundle.lower, one.bundle.upper) for one in seen if one is not None}
+    clash = len(ranges) < len(seen) and None not in seen and ctx.state.modular
+    return Reason.RANGE_IN_USE.value if clash else None
 
 
 def find_obstacle(ctx: Context, decision: Decision, at_ms: int, at_once: int) -> str | None:

@@ -19,7 +19,7 @@ from controller.domain.decision import Reason
 from controller.domain.errors import BadRecord
 from controller.domain.facts import excluded_namespaces, is_suspect, lossy_bundles, stats_period_ms
 from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, RESOURCES, TAIL, UNKNOWN
-from controller.domain.observed import ObservedCluster, OrderKind
+from controller.domain.observed import ObservedCluster
 from controller.domain.ownership import IN_FLIGHT, Ownership, State
 from controller.domain.settings.policy import PolicySettings
 from controller.domain.state import ClusterState
@@ -118,7 +118,7 @@ def _find_forbidden(state: ClusterState, brokers: Sequence[str], at_ms: int) -> 
         elif at_ms < cluster.settled_at_ms.get(broker, -_LARGEST) + _settle_ms(cluster, broker):
             found[broker] = Reason.SETTLING.value
     if state.modular:
-        used = {order.range_text for order in cluster.orders.values() if order.kind is OrderKind.MOVE}
+        used = cluster.ranges_in_use(state.living)
         names = cluster.bundles if used or cluster.range_blocks else ()
         waiting = (n for n in names if n.rpartition("/")[2] in used or cluster.is_range_kept_by_another(n))
         found |= {name: Reason.RANGE_IN_USE.value for name in waiting if name not in cluster.orders}

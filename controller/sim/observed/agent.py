@@ -6,7 +6,7 @@ Only messages and requests are simulated: they are delayed, and the process cras
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from controller.agent.cluster import orders as ask
 from controller.agent.cluster.observer import Listing, Observer
@@ -19,11 +19,22 @@ from controller.domain.events import UNLISTED, BrokerEvent, Heartbeat
 from controller.domain.ids import Bundle, Session
 from controller.domain.observed import Order
 from controller.domain.state import METADATA
+from controller.sim.observed.requests import Request
 
 if TYPE_CHECKING:
     from controller.sim.observed.cluster import ObservedSim
 
 POLL_MS = 5_000
+MOST_WAY_MS = 300  # of a message, each way
+
+
+class _Asked(NamedTuple):
+    """A request for what a broker owns. `seq`: of the journal, as far as it was applied then."""
+
+    broker: str
+    number: int
+    seq: int
+    at_ms: int
 
 
 class SimClusterAgent:
@@ -40,6 +51,7 @@ class SimClusterAgent:
         self.leases: dict[str, Lease] = {}
         self.observer = Observer()
         self.runs: dict[str, Run] = {}  # by order id
+        self.requests: dict[str, Request] = {}  # sent by runs
         self._sent = 0
 
     @property
@@ -59,7 +71,8 @@ class SimClusterAgent:
     def crash(self) -> None:
         """End at once, in the middle of whatever it does."""
         self.alive = False
-        self.runs.clear()
+        for order_id in list(self.runs):
+            self._drop(order_id)
 
     # ------------------------------------------------------------ periodic
 
@@ -88,14 +101,20 @@ class SimClusterAgent:
         self._tell_facts()
         for broker in sorted(self.sessions):
             self._sent += 1
-            sent, seq = self._sent, self.state.seq
-            delay_ms = self.cluster.random_ms(1, 300)
-            self.cluster.after(delay_ms, lambda b=broker, s=sent, q=seq: self._listed(b, s, q))  # type: ignore[misc]
+            asked = _Asked(broker, self._sent, self.state.seq, self.cluster.now_ms)
+            self.cluster.after(self.cluster.random_ms(1, MOST_WAY_MS), lambda a=asked: self._read_list(a))  # type: ignore[misc]
 
-    def _listed(self, broker: str, sent: int, requested_seq: int) -> None:
+    def _read_list(self, asked: _Asked) -> None:
+        """The broker answers; what it says then arrives later."""
+        names = self.cluster.pulsar.owned_by(asked.broker)
+        self.cluster.after(self.cluster.random_ms(1, MOST_WAY_MS), lambda: self._listed(asked, names))
+
+    def _listed(self, asked: _Asked, names: frozenset[str] | None) -> None:
+        broker = asked.broker
         if not self.acting or broker not in self.sessions:
             return
-        self.observer.note(Listing(broker, sent, requested_seq, self.cluster.pulsar.owned_by(broker)))
+        self.observer.note(Listing(broker, asked.number, asked.seq, names))
+        self.cluster.note_listed(names or frozenset(), asked.at_ms)
         for namespace in sorted(self.observer.find_unknown_rings(broker, self.state)):
             self._tell_ring(namespace)
         changes = self.observer.find_changes(broker, self.state)
@@ -111,9 +130,10 @@ class SimClusterAgent:
     def _tell_facts(self) -> None:
         wanted = {f"broker:{broker}": self.cluster.configuration(broker) for broker in self.sessions}
         wanted |= {f"suspect:{b}": {"why": "no answer"} for b in self.observer.suspects}
+        wanted |= {f"isolation:{name}": dict(policy) for name, policy in self.cluster.pulsar.policies.items()}
         wanted["leader"] = {"broker": self.cluster.pulsar.leader}
         known = self.state.observed.facts
-        gone = [key for key in known if key.startswith("suspect:") and key not in wanted]
+        gone = [key for key in known if key.startswith(("suspect:", "isolation:")) and key not in wanted]
         for key, value in [*wanted.items(), *((key, None) for key in gone)]:
             if self.sessions and known.get(key) != value:
                 self._send(BrokerEvent("fact", self._speaker(), self.state.seq, data={"key": key, "value": value}))
@@ -141,7 +161,7 @@ class SimClusterAgent:
             self._judge(broker)
         open_orders = {o.id: o for o in self.state.observed.orders.values() if o.executor == self.nonce}
         for gone in self.runs.keys() - open_orders.keys():
-            self.runs.pop(gone).close()
+            self._drop(gone)
         for order in sorted(open_orders.values(), key=lambda order: order.seq):
             if self.alive and order.id not in self.runs and order.id not in self.cluster.begun:
                 self.cluster.begun.add(order.id)
@@ -176,12 +196,12 @@ class SimClusterAgent:
         try:
             call = run.send(answer)
         except StopIteration as stop:
-            del self.runs[order.id]
+            self._drop(order.id)
             self._tell_end(order, stop.value)
             return
         lease = self.leases.get(order.source)
         if isinstance(call, ask.Unload | ask.Split) and (lease is None or lease.has_expired(self.cluster.now_ms)):
-            self.runs.pop(order.id).close()  # nothing is sent without a lease: the order ends with the session
+            self._drop(order.id)  # nothing is sent without a lease: the order ends with the session
             return
         delay_ms = call.ms if isinstance(call, ask.Pause) else self.cluster.random_ms(1, 400)
         self.cluster.after(delay_ms, lambda: self._answer(order, call))
@@ -189,27 +209,39 @@ class SimClusterAgent:
     def _answer(self, order: Order, call: ask.Call) -> None:
         pulsar = self.cluster.pulsar
         answer: Any = None
-        if isinstance(call, ask.Unload):
-            if self.alive:  # else the process died before it sent the request, or after
-                answer = self.cluster.carry_unload(order, call)
-        elif isinstance(call, ask.Split):
-            if self.alive:
-                answer = self.cluster.carry_split(order, call)
-        elif isinstance(call, ask.ReadRing):
+        if isinstance(call, ask.Unload | ask.Split):
+            if self.alive:  # else the process died before it sent the request
+                self._send_change(order, call)
+            return
+        if isinstance(call, ask.ListOwned):  # what it says arrives later
+            names = pulsar.owned_by(call.broker)
+            self.cluster.after(self.cluster.random_ms(1, MOST_WAY_MS), lambda: self._advance(order, names))
+            return
+        if isinstance(call, ask.ReadRing):
             answer = pulsar.rings.get(call.namespace, ())
             if self.alive:
                 self._tell_ring(call.namespace)
-        elif isinstance(call, ask.ListOwned):
-            answer = pulsar.owned_by(call.broker)
         elif isinstance(call, ask.CountTopics):
             answer = 2
         elif isinstance(call, ask.FindBoundary):
             answer = pulsar.find_boundary(call.bundle, call.owner)
         elif isinstance(call, ask.LookUp):
-            pulsar.look_up(str(call.bundle))
+            answer = pulsar.look_up(str(call.bundle))
         elif isinstance(call, ask.FindOwner):
             answer = self.observer.sole_owner_of(str(call.bundle))
         self._advance(order, answer)
+
+    def _send_change(self, order: Order, call: ask.Unload | ask.Split) -> None:
+        request = Request(order.id, call, lambda reply: self._advance(order, reply), waits=order.id in self.runs)
+        self.requests[order.id] = request
+        self.cluster.send_change(order, request)
+
+    def _drop(self, order_id: str) -> None:
+        """The run is over; an answer to its request is not waited for any more."""
+        self.runs.pop(order_id).close()
+        request = self.requests.pop(order_id, None)
+        if request is not None:
+            request.waits = False
 
     def _tell_end(self, order: Order, ended: Ended) -> None:
         session = self.sessions.get(order.source) or (self._speaker() if self.sessions else None)
@@ -219,4 +251,4 @@ class SimClusterAgent:
 
     def _send(self, event: BrokerEvent) -> None:
         if not self.cluster.is_kafka_cut(self.nonce):
-            self.cluster.after(self.cluster.random_ms(1, 300), lambda: self.cluster.pending.append(event))
+            self.cluster.after(self.cluster.random_ms(1, MOST_WAY_MS), lambda: self.cluster.pending.append(event))

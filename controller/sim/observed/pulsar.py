@@ -2,18 +2,22 @@
 
 It behaves as measured and read in Pulsar 4.0.8: an unload closes a bundle at its owner and leaves it to the next
 lookup; the modular load manager keeps a destination by range text at the leader, even of a request that fails, and the
-first lookup of any namespace's equal range uses it up; an extensible one hands over to the destination by itself.
+first lookup of any namespace's equal range uses it up; an extensible one hands over to the destination by itself. A
+broker that hangs carries out what it has received once it wakes, whether or not anybody waits for the answer still.
+Only lookups obey isolation policies; neither manager checks a destination against them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from controller.agent.cluster.orders import Boundary, Reply, Split, Unload, may_have_reached
+from controller.agent.cluster.orders import Boundary, Split, Unload
 from controller.domain.ids import RING_END, Bundle
 from controller.domain.observed import bundles_of_ring, has_bundle
+from controller.sim.observed.requests import Request
 
 Boundaries = tuple[int, ...]
 _T = TypeVar("_T")
@@ -55,12 +59,15 @@ class SimPulsar:
     destinations: dict[str, str] = field(default_factory=dict)  # at the leader: range text -> broker
     whims: Whims = field(default_factory=Whims)
     has_clients: dict[str, bool] = field(default_factory=dict)  # bundles without are placed by nobody's lookup
-    reached: list[Unload | Split] = field(default_factory=list)  # every request that reached an owner
+    policies: dict[str, Mapping[str, list[str]]] = field(default_factory=dict)  # isolation: by name, as Pulsar tells it
+    reached: Counter[str] = field(default_factory=Counter)  # order id -> its requests that reached an owner
+    received: list[tuple[str, Request]] = field(default_factory=list)  # by brokers that hang, in order
 
     def start(self, broker: str) -> None:
-        """Start a broker, which owns nothing."""
+        """Start a broker, which owns nothing; one that hangs is restarted."""
+        if broker in self.hung:
+            self.kill(broker)
         self.alive.add(broker)
-        self.hung.discard(broker)
         if not self.leader:
             self.leader = broker
 
@@ -68,10 +75,18 @@ class SimPulsar:
         """Kill a broker; its bundles are free. A new leader has no destinations."""
         self.alive.discard(broker)
         self.hung.discard(broker)
+        self.received = [one for one in self.received if one[0] != broker]
         self.owner = {name: owner for name, owner in self.owner.items() if owner != broker}
         if self.leader == broker:
             self.leader = min(self.alive, default="")
             self.destinations.clear()
+
+    def wake(self) -> None:
+        """No broker hangs any more; what they have received is carried out."""
+        self.hung.clear()
+        received, self.received = self.received, []
+        for broker, request in received:
+            self._receive(broker, request)
 
     def create(self, namespace: str, count: int) -> None:
         """Create a namespace; its bundles are placed by clients' lookups."""
@@ -85,13 +100,16 @@ class SimPulsar:
         """The names of all bundles."""
         return [str(b) for namespace, ring in self.rings.items() for b in bundles_of_ring(namespace, ring)]
 
-    def look_up(self, name: str) -> None:
-        """A lookup: it assigns a bundle that nobody owns, and uses up a destination."""
+    def look_up(self, name: str) -> bool:
+        """A lookup: it assigns a bundle that nobody owns, and uses up a destination. Returns whether it did."""
         candidates = sorted(self.alive - self.hung)
         if name in self.owner or not candidates or not self._exists(name):
-            return
+            return False
         kept = self.destinations.pop(name.rpartition("/")[2], None) if self.modular else None
-        self.owner[name] = kept if kept in candidates else self.random.choice(candidates)
+        namespace = name.rpartition("/")[0]
+        allowed = [broker for broker in candidates if not is_isolated(self.policies, namespace, broker)]
+        self.owner[name] = kept if kept in candidates else self.random.choice(allowed or candidates)
+        return True
 
     def look_up_all(self) -> None:
         """Clients reconnect to what nobody owns."""
@@ -120,60 +138,103 @@ class SimPulsar:
             return Boundary(None, "no answer")
         return Boundary(bundle.lower + int((roll - 0.2) / 0.75 * (bundle.upper - bundle.lower)))
 
-    def unload(self, request: Unload) -> Reply:
-        """An unload with a destination, or a plain one. It finds its way to whoever owns the bundle by now."""
-        name, whims, roll = str(request.bundle), self.whims, self.random.random()
-        if name in self.owner and self.random.random() < whims.leave:
+    def split_by_itself(self, name: str) -> None:
+        """Split this bundle as an administrator would, or any if nobody owns it."""
+        names = [name] if name in self.owner else sorted(self.owner)
+        bundle = Bundle.parse(self.random.choice(names)) if names else None
+        if bundle is not None and bundle.upper - bundle.lower > 1:
+            self._divide(bundle, bundle.middle())
+
+    def send(self, request: Request) -> None:
+        """Take a request from an agent: at the owner, or for a destination at the modular manager's leader first."""
+        change, name = request.change, str(request.change.bundle)
+        if isinstance(change, Unload) and name in self.owner and self.random.random() < self.whims.leave:
             del self.owner[name]
             self.look_up(name)
-        by_leader = self.modular and request.target is not None
-        first = self.leader if by_leader else request.source
-        unreached = first not in self.alive or self.random.random() < whims.unreached
-        noted = by_leader and first in self.alive and (not unreached or self.random.random() < 0.5)
-        if noted:
-            self.destinations[name.rpartition("/")[2]] = str(request.target)
-        if unreached:  # the leader, or whom it has redirected us to
-            return self._reply(0, noted, "connection refused")
+        first = self.leader if self._is_for_leader(change) else change.source
+        unreached = first not in self.alive or self.random.random() < self.whims.unreached
+        if not unreached:
+            self._receive(first, request)
+            return
+        noted = self._is_for_leader(change) and first in self.alive and self.random.random() < 0.5
+        if noted:  # the leader was reached, and whom it redirected to was not
+            self._note_destination(change)
+        request.answer(0, "connection refused", noted)
+
+    def _is_for_leader(self, change: Unload | Split) -> bool:
+        return self.modular and isinstance(change, Unload) and change.target is not None
+
+    def _note_destination(self, change: Unload | Split) -> None:
+        assert isinstance(change, Unload)
+        self.destinations[str(change.bundle).rpartition("/")[2]] = str(change.target)
+
+    def _receive(self, broker: str, request: Request) -> None:
+        """A broker has a request: it carries it out if it is the owner, and else redirects to that one."""
+        if broker in self.hung:
+            self.received.append((broker, request))
+            return
+        change = request.change
+        if self._is_for_leader(change) and broker == self.leader:
+            self._note_destination(change)
+        owner = self.owner.get(str(change.bundle))
+        if owner is not None and owner != broker:
+            if request.waits:  # else nobody follows
+                self._receive(owner, request)
+        elif isinstance(change, Split):
+            self._split(change, request)
+        else:
+            self._unload(change, request)
+
+    def _unload(self, change: Unload, request: Request) -> None:
+        name, whims, roll = str(change.bundle), self.whims, self.random.random()
+        if not self._exists(name):
+            request.answer(412, "Invalid upper boundary")
+            return
         owner = self.owner.get(name)
-        if first in self.hung or owner in self.hung:
-            return self._reply(0, detail="read timeout", unanswered=True)
         if owner is None:
-            return self._reply(204)  # nothing to unload
-        self.reached.append(request)
+            request.answer(204)  # nothing to unload
+            return
+        self.reached[request.order_id] += 1
         if roll < whims.refuse:
-            return self._reply(self.random.choice([412, 500]), detail="refused")
+            request.answer(self.random.choice([412, 500]), "refused")
+            return
         if roll < whims.refuse + whims.nothing:
-            return self._reply(204)
+            request.answer(204)
+            return
         del self.owner[name]
         if roll < whims.refuse + whims.nothing + whims.snatch:
             self.owner[name] = owner
-        elif not self.modular and request.target in self.alive - self.hung:
-            self.owner[name] = str(request.target)
-        lost = self.random.random() < self.whims.lost
-        return self._reply(0 if lost else 204, detail="read timeout" if lost else "", unanswered=lost)
+        elif not self.modular and change.target in self.alive - self.hung:
+            self.owner[name] = str(change.target)
+        if self.random.random() >= whims.lost:
+            request.answer(204)
 
-    def _reply(self, status: int, noted: bool = True, detail: str = "", unanswered: bool = False) -> Reply:
-        return Reply(status, may_have_reached(status, unanswered), detail, redirected=noted)
+    def _split(self, change: Split, request: Request) -> None:
+        """At one boundary; both halves stay with the owner."""
+        name = str(change.bundle)
+        if not self._exists(name) or name not in self.owner:
+            request.answer(412, "Invalid upper boundary")
+            return
+        self.reached[request.order_id] += 1
+        if self.random.random() >= self.whims.nothing:
+            self._divide(change.bundle, change.boundary)
+        if self.random.random() >= self.whims.lost:
+            request.answer(204)
 
-    def split(self, request: Split) -> Reply:
-        """A split at one boundary; both halves stay with the owner."""
-        bundle, roll = request.bundle, self.random.random()
-        if roll < self.whims.unreached:
-            return Reply(0, reached=False, detail="connection refused")
-        owner = self.owner.get(str(bundle))
-        if not self._exists(str(bundle)) or owner is None:
-            return Reply(412, reached=True, detail="Invalid upper boundary")
-        self.reached.append(request)
-        if roll < self.whims.unreached + self.whims.nothing:
-            return Reply(204, reached=True)
-        ring = self.rings[bundle.namespace]
-        self.rings[bundle.namespace] = tuple(sorted({*ring, request.boundary}))
-        del self.owner[str(bundle)]
-        for half in bundle.split_at(request.boundary):
+    def _divide(self, bundle: Bundle, boundary: int) -> None:
+        self.rings[bundle.namespace] = tuple(sorted({*self.rings[bundle.namespace], boundary}))
+        owner = self.owner.pop(str(bundle))
+        for half in bundle.split_at(boundary):
             self.owner[str(half)] = owner
             self.has_clients[str(half)] = self.has_clients.get(str(bundle), True)
-        return Reply(0, True, "read timeout") if self.random.random() < self.whims.lost else Reply(204, True)
 
     def _exists(self, name: str) -> bool:
         bundle = Bundle.parse(name)
         return has_bundle(self.rings.get(bundle.namespace, ()), bundle)
+
+
+def is_isolated(policies: Mapping[str, Mapping[str, list[str]]], namespace: str, broker: str) -> bool:
+    """Whether policies, none of them with secondary brokers, keep a namespace away from a broker."""
+    host = broker.partition(":")[0]
+    own = [policy for policy in policies.values() if namespace in policy["namespaces"]]
+    return any(host not in p["primary"] for p in own) if own else any(host in p["primary"] for p in policies.values())

@@ -1,7 +1,8 @@
 """What became of a run: messages as store and clients have them, the journal from its first entry, and the figures.
 
-A run is clean if nothing was lost, stored twice or reordered, and no invariant broke. In one of `FULL_MINUTES`, which has
-the machine to itself, failovers and hand-overs of the calm phases stayed within their bounds, too, and enough was shown.
+A run is clean if nothing was lost, stored twice or reordered, and no invariant broke. In one of `FULL_MINUTES`, which
+has the machine to itself, failovers and hand-overs of the calm phases also stayed within their bounds, and enough was
+shown.
 """
 
 from __future__ import annotations

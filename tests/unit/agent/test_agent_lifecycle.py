@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from controller.agent import lifecycle
 from controller.agent.lifecycle import AGAIN, BROKEN, LOST, OK, Ending, Lifecycle
 from controller.agent.session.registration import Standing, Verdict
 from controller.testbed.units import AGENT, final_codes
@@ -96,3 +97,25 @@ def test_what_was_started_ends_with_the_run_also_what_starts_while_it_ends() -> 
         return [task.cancelled() for task in (*tasks, *late)]
 
     assert lived(scenario) == [True, True, True]
+
+
+def test_a_cancellation_that_was_swallowed_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`asyncio.wait_for` swallows one that comes with its result, before Python 3.12; the agent would never exit."""
+    monkeypatch.setattr(lifecycle, "CANCEL_AGAIN_S", 0.05, raising=False)
+
+    async def scenario(life: Lifecycle, _: Connections) -> None:
+        swallowed = asyncio.Event()
+
+        async def goes_on() -> None:
+            try:
+                await asyncio.sleep(3_600)
+            except asyncio.CancelledError:
+                swallowed.set()
+            await asyncio.sleep(3_600)
+
+        life.start(goes_on())
+        await asyncio.sleep(0)
+        await asyncio.wait_for(life.stop(), 10)
+        assert swallowed.is_set()
+
+    lived(scenario)

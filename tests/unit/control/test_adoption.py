@@ -8,7 +8,7 @@ import pytest
 
 from controller.domain.entries import Entry, Kind
 from controller.domain.events import Command
-from controller.domain.observed import AdoptionPhase, OrderKind
+from controller.domain.observed import AdoptionPhase
 from tests.unit.control.observed_driver import BUNDLES, ObservedDriver, observed_driver
 from tests.unit.control.step_driver import StepDriver, with_settings
 
@@ -159,8 +159,8 @@ def test_what_is_still_open_at_the_end_is_in_doubt() -> None:
     driver.command("unload_bundle", bundle=str(FIRST))
     assert "ended in doubt" in driver.rejection(), "its request may still be on its way"
     driver.tell("a:1", "observed", confirmed=[str(FIRST)], requested_seq=driver.state.seq)
-    driver.command("unload_bundle", bundle=str(FIRST))
-    assert driver.state.observed.orders[str(FIRST)].kind is OrderKind.UNLOAD
+    driver.command("unload_bundle", bundle=str(FIRST), to="c:1")
+    assert driver.state.observed.orders[str(FIRST)].target == "c:1"
 
 
 def test_both_commands_may_come_twice() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.ids import Bundle
 from controller.domain.observed import OrderKind
-from tests.unit.control.observed_driver import BUNDLES, ObservedDriver, observed_driver
+from tests.unit.control.observed_driver import BUNDLES, RING, ObservedDriver, observed_driver
 from tests.unit.control.step_driver import with_settings
 
 FIRST, SECOND, THIRD, FOURTH = BUNDLES
@@ -74,6 +78,16 @@ def test_of_a_swap_both_are_ordered_or_none() -> None:
     assert not driver.state.observed.orders
     driver = observed_driver()
     assert decide(driver, one, other) == ["executed"] * 2
+
+
+@pytest.mark.parametrize(("manager", "outcome"), [("modular", Reason.RANGE_IN_USE.value), ("extensible", "executed")])
+def test_a_swap_of_equal_ranges_would_write_two_destinations_for_one_text(manager: str, outcome: str) -> None:
+    driver, other = observed_driver(manager=manager), Bundle("t/other", FIRST.lower, FIRST.upper)
+    driver.tell("a:1", "ring", namespace="t/other", boundaries=list(RING))
+    driver.tell("b:1", "observed", added=[str(other)])
+    here = decision(driver, FIRST, "b:1", evidence={"swapped_with": str(other)})
+    there = replace(decision(driver, other, "a:1", evidence={"swapped_with": str(FIRST)}), id="r-other")
+    assert decide(driver, here, there) == [outcome] * 2
 
 
 def test_another_balancer_stops_a_round_and_says_so() -> None:

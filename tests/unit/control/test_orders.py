@@ -16,6 +16,7 @@ from tests.unit.control.observed_driver import BUNDLES, CONFIGURATION, RING, Obs
 from tests.unit.control.step_driver import StepDriver, with_settings
 
 FIRST, SECOND, THIRD, FOURTH = BUNDLES
+FIRST_RANGE = "0x00000000_0x40000000"
 
 
 def test_an_order_moves_an_observed_bundle() -> None:
@@ -77,6 +78,9 @@ def test_shadow_mode_and_the_breaker_send_nothing() -> None:
     assert driver.state.frozen
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
     assert "many brokers are silent" in driver.rejection()
+    driver.tell("a:1", "fact", key="denied", value={"why": "HTTP 401"})
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    assert "the cluster lets Ballast send no orders: HTTP 401" in driver.rejection(), "what to mend comes first"
 
 
 def test_brokers_that_pulsar_lists_no_more_count_for_the_breaker() -> None:
@@ -153,8 +157,8 @@ def test_an_unanswered_order_expires_and_its_bundle_is_blocked_until_it_was_obse
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
     assert "ended in doubt" in driver.rejection(), "that list had been requested before the order ended"
     driver.tell("a:1", "observed", confirmed=[str(FIRST)], requested_seq=driver.state.seq)
-    driver.command("unload_bundle", bundle=str(FIRST))
-    assert driver.state.observed.orders[str(FIRST)].kind is OrderKind.UNLOAD
+    driver.command("unload_bundle", bundle=str(FIRST), to="c:1")
+    assert driver.state.observed.orders[str(FIRST)].target == "c:1"
 
 
 def test_a_late_answer_changes_nothing() -> None:
@@ -222,11 +226,43 @@ def test_under_the_modular_manager_a_range_has_one_order_at_a_time() -> None:
     driver, other = with_an_equal_range()
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
     driver.command("unload_bundle", bundle=str(other), to="c:1")
-    assert "an order about range 0x00000000_0x40000000 of another namespace is open" in driver.rejection()
+    assert f"an order about range {FIRST_RANGE} of another namespace is open" in driver.rejection()
     driver.end_order(FIRST, "stayed", owner="a:1")
     driver.command("unload_bundle", bundle=str(other), to="c:1")
     assert "may still keep a destination" in driver.rejection()
     driver.tell("a:1", "fact", key="leader", value={"broker": "c:1"})
+    driver.command("unload_bundle", bundle=str(other), to="c:1")
+    assert str(other) in driver.state.observed.orders
+
+
+def test_a_plain_unload_does_not_use_up_the_destination_of_another_order() -> None:
+    """The lookup that places its bundle would take it where isolation was checked for another namespace alone."""
+    driver, other = with_an_equal_range()
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    driver.command("unload_bundle", bundle=str(other))
+    assert f"an order about range {FIRST_RANGE} of another namespace is open" in driver.rejection()
+    driver.end_order(FIRST, "failed")
+    driver.tell("a:1", "observed", confirmed=[str(FIRST)], requested_seq=driver.state.seq)
+    for bundle in (other, FIRST):
+        driver.command("unload_bundle", bundle=str(bundle))
+        assert "may still keep a destination" in driver.rejection()
+    assert "name a target (--to)" in driver.rejection(), "a move of the bundle itself writes it anew"
+    driver.tell("a:1", "fact", key="leader", value={"broker": "c:1"})
+    driver.command("unload_bundle", bundle=str(other))
+    assert driver.state.observed.orders[str(other)].kind is OrderKind.UNLOAD
+
+
+def test_while_a_plain_unload_is_in_doubt_its_range_gets_no_other_order() -> None:
+    """It may be carried out yet, and then use the other one's destination up."""
+    driver, other = with_an_equal_range()
+    driver.command("unload_bundle", bundle=str(FIRST))
+    driver.command("unload_bundle", bundle=str(other), to="c:1")
+    assert "of another namespace is open" in driver.rejection()
+    driver.wait(91_000, step_ms=1_000)
+    assert driver.state.observed.blocks[str(FIRST)].in_doubt_seq
+    driver.command("unload_bundle", bundle=str(other), to="c:1")
+    assert "or ended in doubt" in driver.rejection()
+    driver.tell("a:1", "observed", confirmed=[str(FIRST)], requested_seq=driver.state.seq)
     driver.command("unload_bundle", bundle=str(other), to="c:1")
     assert str(other) in driver.state.observed.orders
 
@@ -270,6 +306,16 @@ def test_a_request_that_was_never_sent_blocks_no_range() -> None:
     driver = observed_driver()
     driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
     driver.end_order(FIRST, "refused", sent=False)
+    assert not driver.state.observed.range_blocks
+
+
+def test_a_bundle_that_somebody_else_brought_to_the_target_leaves_the_range_blocked() -> None:
+    driver = observed_driver()
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    driver.end_order(FIRST, "moved", owner="b:1", sent=True, destination_kept=True)
+    assert driver.state.observed.range_blocks == {FIRST_RANGE: str(FIRST)}
+    driver.command("unload_bundle", bundle=str(FIRST), to="c:1")
+    driver.end_order(FIRST, "moved", owner="c:1", sent=True)
     assert not driver.state.observed.range_blocks
 
 
@@ -345,6 +391,24 @@ def test_equal_ranges_of_two_unloaded_namespaces_take_turns() -> None:
     driver.end_order(FIRST, "moved", owner="b:1")
     driver.run()
     assert driver.state.observed.orders[str(other)].target == "c:1"
+
+
+def test_equal_ranges_of_two_namespaces_that_pulsar_is_to_place_take_turns_and_all_are_unloaded() -> None:
+    driver, other = with_an_equal_range()
+    driver.command("unload_namespace", namespace="t/n")
+    driver.command("unload_namespace", namespace="t/other")
+    unloaded = []
+    for _ in range(8):
+        orders = driver.state.observed.orders
+        assert len({order.range_text for order in orders.values()}) == len(orders)
+        for order in list(orders.values()):
+            owner = "c:1" if order.source != "c:1" else "a:1"
+            driver.end_order(order.bundle, "moved", owner=owner)
+            unloaded.append(order.bundle)
+        driver.run()
+    assert sorted(unloaded) == sorted([*BUNDLES, other])
+    assert not driver.watch.queued_orders
+    assert not [entry for entry in driver.journal if entry.kind is Kind.ALARM]
 
 
 def test_namespaces_and_topics_are_pulsars() -> None:

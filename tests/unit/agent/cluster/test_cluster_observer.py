@@ -51,6 +51,18 @@ def test_a_list_that_was_requested_earlier_counts_for_nothing() -> None:
     assert world.observer.owner_of(FIRST) is None
 
 
+def test_the_claim_that_was_asked_for_last_counts_and_of_equal_ones_always_the_same() -> None:
+    """In whatever order the answers come."""
+    brokers = [f"{letter}:1" for letter in "abcdef"]
+    for answered in (brokers, brokers[::-1]):
+        observer = Observer()
+        for broker in answered:
+            observer.note(Listing(broker, brokers.index(broker), 0, frozenset({FIRST})))
+            observer.note(Listing(broker, 10, 0, frozenset({SECOND, FIRST} if broker == "c:1" else {SECOND})))
+        assert observer.owner_of(SECOND) == "f:1"
+        assert observer.owner_of(FIRST) == "c:1"
+
+
 def test_a_bundle_that_two_go_on_claiming_is_disputed_until_one_does() -> None:
     world = World()
     for poll in (1, 2, 3):

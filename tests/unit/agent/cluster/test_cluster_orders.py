@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from controller.agent.cluster import orders as ask
 from controller.agent.cluster.orders import Boundary, Ended, Reply, carry_out
+from controller.domain.facts import answer_timeout_ms, order_allowance_ms, unload_timeout_ms
 from controller.domain.ids import RING_END, Bundle
 from controller.domain.observed import Order, OrderKind, OrderOutcome
 
@@ -44,13 +46,15 @@ class Script:
         return sum(isinstance(call, kind) for call in self.asked)
 
 
-def run(script: Script, kind: OrderKind = OrderKind.MOVE, modular: bool = True, spare: bool = False) -> Ended:
+def run(
+    script: Callable[[ask.Call], Any], kind: OrderKind = OrderKind.MOVE, modular: bool = True, spare: bool = False
+) -> Ended:
     target = "b:1" if kind is OrderKind.MOVE else None
     boundary = 77 if kind is OrderKind.SPLIT else None
     return play(script, Order("o", kind, BUNDLE, "a:1", "me", 7, target, boundary), modular, spare)
 
 
-def play(script: Script, order: Order, modular: bool = True, spare: bool = False) -> Ended:
+def play(script: Callable[[ask.Call], Any], order: Order, modular: bool = True, spare: bool = False) -> Ended:
     generator, answer = carry_out(order, modular, spare), None
     while True:
         try:
@@ -132,8 +136,31 @@ def test_whether_a_request_may_have_reached_an_owner(status: int, unanswered: bo
 @pytest.mark.parametrize(("ring", "outcome"), [(RING, OrderOutcome.REFUSED), ((0, RING_END), OrderOutcome.GONE)])
 def test_a_refusal_is_no_move(ring: tuple[int, ...], outcome: OrderOutcome) -> None:
     refused = Reply(412, reached=True, detail="Invalid upper boundary")
-    ended = run(Script(ReadRing=[RING, ring], Unload=refused, ListOwned_a=HERE))
+    ended = run(Script(ReadRing=[RING, ring], Unload=refused, ListOwned_a=HERE, ListOwned_b=NOWHERE))
     assert (ended.outcome, ended.detail) == (outcome, "HTTP 412: Invalid upper boundary")
+
+
+@pytest.mark.parametrize("status", [404, 409, 412])
+def test_a_bundle_that_the_target_lists_has_moved_whatever_the_status_was(status: int) -> None:
+    """Pulsar refuses what somebody else has just done."""
+    refused = Reply(status, reached=True, detail="is not owned by this broker", redirected=True)
+    ended = run(Script(Unload=refused, ListOwned_a=[HERE, NOWHERE], ListOwned_b=HERE))
+    assert (ended.outcome, ended.owner) == (OrderOutcome.MOVED, "b:1")
+    assert ended.to_data()["destination_kept"], "no lookup of this order has used it up"
+
+
+def test_of_a_refused_order_the_owner_is_named_as_the_lists_say() -> None:
+    refused = Reply(409, reached=True, detail="inactive destination")
+    for here, there, found, told in (
+        (HERE, NOWHERE, None, (OrderOutcome.REFUSED, "a:1")),
+        (None, None, "c:1", (OrderOutcome.REFUSED, None)),
+        (NOWHERE, None, "c:1", (OrderOutcome.ELSEWHERE, "c:1")),
+        (NOWHERE, NOWHERE, None, (OrderOutcome.ELSEWHERE, None)),
+    ):
+        script = Script(Unload=refused, ListOwned_a=[HERE, here], ListOwned_b=there, FindOwner=found)
+        ended = run(script)
+        assert (ended.outcome, ended.owner) == told
+        assert ended.sent, "the leader notes the destination before it checks anything"
 
 
 def test_nothing_is_sent_for_a_bundle_that_is_elsewhere_or_gone() -> None:
@@ -159,6 +186,33 @@ def test_another_owner_is_named() -> None:
     assert (ended.outcome, ended.owner, ended.sent) == (OrderOutcome.ELSEWHERE, "c:1", False), "it was used up"
     ended = run(Script(Unload=GOOD, ListOwned_a=[HERE, NOWHERE], FindOwner="c:1"), OrderKind.UNLOAD)
     assert (ended.outcome, ended.owner) == (OrderOutcome.MOVED, "c:1")
+
+
+@pytest.mark.parametrize("status", [0, 500, 503])
+def test_a_bundle_that_nobody_lists_is_looked_for_until_the_deadline_unless_pulsar_says_that_it_is_done(
+    status: int,
+) -> None:
+    """Its request may be carried out yet, in the extensible manager for minutes: `elsewhere` would be a guess."""
+    waited_ms = 0
+
+    def moves_late(call: ask.Call) -> Any:
+        nonlocal waited_ms
+        waited_ms += call.ms if isinstance(call, ask.Pause) else 0
+        late = isinstance(call, ask.ListOwned) and call.broker == "b:1" and waited_ms > 140_000
+        return HERE if late else script(call)
+
+    script = Script(Unload=Reply(status, reached=True), ListOwned_a=[HERE, NOWHERE], ListOwned_b=NOWHERE)
+    assert run(moves_late, modular=False).outcome is OrderOutcome.MOVED
+
+
+@pytest.mark.parametrize("modular", [True, False])
+def test_the_wait_for_an_answer_leaves_time_to_look_at_the_lists_before_the_deadline(modular: bool) -> None:
+    """With a longer one, an order whose answer is lost would end as `expired` although its bundle has moved."""
+    facts = {"broker:a:1": {"unload_timeout_ms": 5_000}}
+    for broker in ("a:1", "b:1"):
+        left_ms = order_allowance_ms(facts, broker, modular) - answer_timeout_ms(facts, broker)
+        assert left_ms >= 20_000
+        assert answer_timeout_ms(facts, broker) > unload_timeout_ms(facts, broker), "the broker may take as long"
 
 
 def test_a_bundle_that_nobody_lists_is_given_up() -> None:

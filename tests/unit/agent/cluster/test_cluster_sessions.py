@@ -84,6 +84,18 @@ def test_a_session_that_the_journal_ended_is_followed_by_the_next_one() -> None:
     assert stage.lost == []
 
 
+def test_a_broker_that_restarted_gets_the_next_session() -> None:
+    stage = Stage()
+    stage.register()
+    for started_ms in (7_000, 7_000, 0):  # 0: not known
+        stage.sessions.note_start("a:1", started_ms)
+        assert stage.sessions.session_of("a:1") == FIRST
+    stage.sessions.note_start("a:1", 8_000)
+    assert not stage.sessions.may_act("a:1"), "what the old process had is gone"
+    stage.sessions.beat()
+    assert stage.beats.sent[-1] == FIRST._replace(number=2)
+
+
 def test_an_agent_observes_only_the_cluster_that_the_journal_has_adopted() -> None:
     state = ClusterState()
     check_cluster(state, "blue")

@@ -75,6 +75,22 @@ def test_the_modular_manager() -> None:
     assert second["broker-2:8080"].manager is Manager.MODULAR
 
 
+def test_each_list_has_the_number_of_its_own_request() -> None:
+    """Of two brokers that list one bundle in the same poll, the one that was asked last is right."""
+
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> list[dict[str, Polled]]:
+        await poll.start()
+        first = await poll_once(poll)
+        cluster.brokers[2].answers["/ownedNamespaces"] = status(500)
+        return [first, await poll_once(poll)]
+
+    first, second = played(scenario)
+    numbers = [first[broker].sent for broker in sorted(first)]
+    assert 0 < numbers[0] < numbers[1] < numbers[2]
+    assert second["broker-1:8080"].sent > numbers[2]
+    assert second["broker-3:8080"].sent == 0, "it did not say what it owns"
+
+
 def test_who_reads_topics_for_the_first_time_still_says_what_it_owns() -> None:
     """Else every broker of a large cluster would be suspect after the start of its agent."""
 
