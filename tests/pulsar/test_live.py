@@ -95,7 +95,7 @@ def test_a_bundle_with_hundreds_of_clients_arrives_at_the_exact_broker(stage: St
             assert stage.truth(bundle) == [target] == [end.broker]
         else:
             missed += 1
-            assert stage.extensible is False
+            assert not stage.extensible, end
             assert missed <= MOST_MISSED, end
             assert end.data["outcome"] in ("stayed", "elsewhere"), end
             assert stage.truth(bundle) == [end.broker]
