@@ -119,7 +119,7 @@ class Witness:
             return
         self._answers.say(sessions.current, record)
         self._halves.say(record)
-        if kind in SERVES_NOTHING:
+        if kind in SERVES_NOTHING and not _refuses_to_split(one, record):
             served = [str(other) for other in serving if other.overlaps(Bundle.parse(record["bundle"]))]
             if served:
                 self.note(f"{one.broker} says {kind!r} of {record['bundle']} while it serves {served}")
@@ -206,3 +206,13 @@ class Witness:
         """Keep the first breach, to be raised after the action."""
         self._breach = self._breach or breach
         self._world.alarmed = True
+
+
+def _refuses_to_split(one: SimBroker, said: Mapping[str, Any]) -> bool:
+    """A broker that is to split a bundle keeps it where it says `rejected`, and may go on serving it."""
+    known = one.agent.watcher.state.bundles.get(said["bundle"])
+    return (
+        said["kind"] == "rejected"
+        and known is not None
+        and (known.state, known.epoch) == (State.SPLITTING, said["epoch"])
+    )

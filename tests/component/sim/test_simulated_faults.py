@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from controller.agent import records
+from controller.agent.handover.actions import Answer
 from controller.agent.session.session import Sessions
 from controller.control import step
 from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle
+from controller.domain.ownership import State
 from controller.domain.settings.policy import ControlSettings
 from controller.service.records import Parsed, parse_rows
 from controller.testbed.simulated import controller, runtime
@@ -161,6 +164,24 @@ def test_whoever_serves_what_the_journal_gives_to_another_is_found(deployment: D
     deployment.witness.check()
     deployment.witness.begins_to_serve(other, owner.serving())
     with pytest.raises(InvariantBroken, match="which the journal has taken back"):
+        deployment.witness.check()
+
+
+@pytest.mark.parametrize("later", [0, 1])
+def test_a_broker_may_refuse_to_split_what_it_serves_and_nothing_else(deployment: Deployment, later: int) -> None:
+    one = next(one for one in deployment.living() if one.serving())
+    bundle = next(iter(one.serving()))
+    deployment.command("split_bundle", bundle=str(bundle))
+    while (record := one.agent.watcher.state.bundles[str(bundle)]).state is not State.SPLITTING:
+        deployment.run(5)
+    session = one.agent.sessions
+    assert session is not None
+    said = records.answer_event(session.current, Answer("rejected", bundle, record.epoch + later), 0, 0)
+    deployment.witness.sends(one, deployment.names.of_broker(one.broker).broker_events, said)
+    if later:
+        with pytest.raises(InvariantBroken, match="says 'rejected' of"):
+            deployment.witness.check()
+    else:
         deployment.witness.check()
 
 
