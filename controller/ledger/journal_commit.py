@@ -77,7 +77,7 @@ class Journal:
 
     def read_since(self, seq: int) -> list[Entry]:
         """The entries above `seq` up to `last_seq`. Does not read newer ones, as that would hide a foreign commit."""
-        return entries_since(self._table, self._log, seq)
+        return self._rows_after(self._table, seq)
 
     def check_not_replaced(self, instance: str) -> None:
         """Raise ForeignCommit when another writer has committed data since this handle's newest commit, and
@@ -186,12 +186,15 @@ class Journal:
         Raises ForeignCommit where they have expired: so much has happened since only under another controller.
         """
         try:
-            return entries_since(table, self._log, self.last_seq)
+            return self._rows_after(table, self.last_seq)
         except EntriesExpired as error:
             raise ForeignCommit(
                 f"entries after {self.last_seq} were committed by another controller and have expired meanwhile: this "
                 "instance slept, and must stop"
             ) from error
+
+    def _rows_after(self, table: DeltaTable, seq: int) -> list[Entry]:
+        return entries_since(table, self._log, seq)
 
     def _check_not_overtaken(self) -> None:
         """Raise OutcomeUnknown where a checkpoint lies beyond what was just written."""

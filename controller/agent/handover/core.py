@@ -2,7 +2,7 @@
 
 Level-triggered: each bundle is driven, one action at a time, towards what its newest journal record demands.
 Invariants: only bundles that their newest record grants to this very session are served; `released` counts only for
-that record's epoch and `by`; `rejected` is answered only while no part of the range is or may be served; an ended
+that record's epoch and `by`; an offer is `rejected` only while no part of the range is or may be served; an ended
 session emits nothing but drops.
 """
 

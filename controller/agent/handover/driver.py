@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -105,11 +105,11 @@ class HandoverDriver:
         tasks: list[asyncio.Task[Any]] = [*self._running.values(), *self._side]
         for task in tasks:
             task.cancel()
-        await self._drop_all({*drops, *self._runtime.serving()})
+        await self._drop_all([*drops, *self._runtime.serving()])
         if tasks:
             await asyncio.wait(tasks)
         # Cancelled work may have started serving its bundle after the drop above.
-        await self._drop_all({*drops, *self._runtime.serving()} if tasks else set(self._runtime.serving()))
+        await self._drop_all([*(drops if tasks else ()), *self._runtime.serving()])
         self._running.clear()
         self._metrics.served_bundles.set(len(self._runtime.serving()))
         if self._runtime.serving():
@@ -193,7 +193,8 @@ class HandoverDriver:
             case do.Split(parent, children):
                 await runtime.split(parent, children)
 
-    async def _drop_all(self, bundles: set[Bundle]) -> None:
+    async def _drop_all(self, named: Iterable[Bundle]) -> None:
+        bundles = list(dict.fromkeys(named))
         results = await asyncio.gather(*(self._runtime.drop(b) for b in bundles), return_exceptions=True)
         for bundle, result in zip(bundles, results, strict=True):
             if isinstance(result, BaseException):

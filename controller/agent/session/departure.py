@@ -73,8 +73,8 @@ class Departure:
             self._publisher.event(LEAVING)
             await self._changes.wait(REPEAT_S)
         registered, empty = sessions.registered, self._empty(sessions)
-        await sessions.finish()
-        if registered:
+        stopped = await sessions.finish()
+        if registered and stopped:
             await self._publisher.deregister()
         if not registered:
             return "left without a registered session"

@@ -20,6 +20,7 @@ from controller.agent.session.heartbeat import HeartbeatSender
 from controller.agent.session.lease import Lease
 from controller.agent.session.registration import REPLACED, Standing, Verdict
 from controller.domain.entries import Entry
+from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle, Session
 from controller.domain.state import ClusterState
 
@@ -118,13 +119,18 @@ class Sessions:
         self._ending = asyncio.get_running_loop().create_task(self._end_and_begin(cause))
         self._ending.add_done_callback(self._on_end_failed)
 
-    async def finish(self) -> None:
-        """End for good: drop everything and start no further session."""
+    async def finish(self) -> bool:
+        """End for good: drop everything and start no further session. False if the runtime would not stop serving."""
         self.over = True
         self._stop_acting()
         if self._ending is not None:
             await asyncio.wait([self._ending])
-        await self._driver.end()
+        try:
+            await self._driver.end()
+        except InvariantBroken as error:
+            self._on_stuck(f"the last session could not be ended: {error}")
+            return False
+        return True
 
     # ---------------------------------------------------------------- inside
 

@@ -52,7 +52,7 @@ class ConnectionHandler:
         self._on_fenced = on_fenced
         self._server: asyncio.Server | None = None
         self._handles: dict[FrameConnection, dict[int, Handle]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order of their start, in which they are cancelled
         self.address = ""
 
     async def start(self, directory: Directory, host: str, port: int, advertised: str = "") -> None:
@@ -131,8 +131,8 @@ class ConnectionHandler:
         op = header.get("op")
         if op in ("producer", "subscribe"):
             task = asyncio.create_task(self._open(connection, header))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._tasks[task] = None
+            task.add_done_callback(lambda done: self._tasks.pop(done, None))
             return
         if op == "ping":
             connection.send({"op": "pong"})

@@ -1,7 +1,8 @@
 """`python -m controller.testbed.simulated`: many seeds of the simulated deployment, or one of them again.
 
 Prints how often each fault struck, so that one that never happens is noticed, and for the first failing seeds the
-smallest trace and the command that runs it again. Exits with 1 if any failed.
+smallest trace and the command that runs it again. Exits with 1 if any failed, or if of many seeds too few had one of
+the faults.
 """
 
 from __future__ import annotations
@@ -22,14 +23,11 @@ from controller.testbed.simulated.runs import Run, run_seed, shrink
 MODULE = "controller.testbed.simulated"
 SHRUNK = 3  # failing seeds that are made smaller
 FRESH_AFTER = 200  # runs of a process
-RARE_PCT = 5.0
+RARE_PCT, ENOUGH = 5.0, 400  # of the seeds; in how many that is no accident
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run what was asked for."""
-    if os.environ.get("PYTHONHASHSEED") != "0":  # the order of sets is part of a run
-        os.execve(sys.executable, [sys.executable, "-m", MODULE, *(sys.argv[1:] if argv is None else argv)],
-                  {**os.environ, "PYTHONHASHSEED": "0"})  # fmt: skip
     given = _arguments(argv)
     if given.seed is not None:
         return _again(given.seed, given.only)
@@ -38,14 +36,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.until_failure:
         return _until_failure(seeds)
     runs = _run_all(seeds, given.processes)
-    _tell(runs, time.monotonic() - began_s)
+    rare = _tell(runs, time.monotonic() - began_s)
     failing = [run for run in runs if run.failure]
     for run in failing[:SHRUNK]:
         smallest, faults = shrink(run)
         print(f"\nseed {run.seed}: {smallest.failure}\nof {ALL_FAULTS} faults, {len(faults)} are enough:")
         print("\n".join(smallest.trace))
-        print(f"again: PYTHONHASHSEED=0 python -m {MODULE} --seed {run.seed} --only {','.join(map(str, faults))}")
-    return 1 if failing else 0
+        print(repeat_with(run.seed, faults))
+    return 1 if failing or (rare and len(runs) >= ENOUGH) else 0
+
+
+def repeat_with(seed: int, faults: Iterable[int]) -> str:
+    """The line with the command that repeats a run with these faults alone."""
+    return f"again: python -m {MODULE} --seed {seed} --only={','.join(map(str, faults))}"
 
 
 def _run_all(seeds: Iterable[int], processes: int) -> list[Run]:
@@ -74,7 +77,8 @@ def _again(seed: int, only: Sequence[int] | None) -> int:
     return 1 if run.failure else 0
 
 
-def _tell(runs: Sequence[Run], took_s: float) -> None:
+def _tell(runs: Sequence[Run], took_s: float) -> list[str]:
+    """Print what came of the runs; returns what is rare, of all that was to happen."""
     clean = sum(not run.failure for run in runs)
     settled_s = sorted(run.settled_ms / 1000 for run in runs if not run.failure)
     hours = sum(run.virtual_ms for run in runs) / 3_600_000
@@ -85,16 +89,24 @@ def _tell(runs: Sequence[Run], took_s: float) -> None:
             f"settled after the last fault: median {settled_s[len(settled_s) // 2]:.0f} s, most {settled_s[-1]:.0f} s"
         )
     _tell_messages(sum((run.messages for run in runs), Counter[str]()))
-    struck, seeds = Counter[str](), Counter[str]()
-    for run in runs:
-        struck.update(run.struck)
-        seeds.update(run.struck.keys())
-    for name, count in struck.most_common():
-        share_pct = 100 * seeds[name] / len(runs)
-        print(f"  {count:7}  in {share_pct:3.0f} % of seeds  {name}{'  RARE' if share_pct < RARE_PCT else ''}")
+    rare = _tell_faults(runs)
     for run in runs:
         if run.failure:
             print(f"seed {run.seed} FAILED: {run.failure}")
+    return rare
+
+
+def _tell_faults(runs: Sequence[Run]) -> list[str]:
+    """How often each struck, also those that never did; returns those that struck in few seeds."""
+    struck, seeds = Counter[str](), Counter[str]()
+    for run in runs:
+        struck.update(run.struck)
+        seeds.update(name for name, count in run.struck.items() if count)
+    shares_pct = {name: 100 * seeds[name] / len(runs) for name, _ in struck.most_common()}
+    rare = [name for name, share_pct in shares_pct.items() if share_pct < RARE_PCT]
+    for name, share_pct in shares_pct.items():
+        print(f"  {struck[name]:7}  in {share_pct:3.0f} % of seeds  {name}{'  RARE' if name in rare else ''}")
+    return rare
 
 
 def _tell_messages(counts: Counter[str]) -> None:

@@ -26,7 +26,8 @@ from controller.testbed.simulated.lookups import LookupClient
 from controller.testbed.simulated.message_store import SUBSCRIPTION
 from controller.testbed.simulated.messages import Messages
 from controller.testbed.simulated.network import SimNetwork
-from controller.testbed.simulated.virtual_loop import VirtualLoop
+from controller.testbed.simulated.virtual_loop import VirtualLoop, unforeseen
+from controller.testbed.simulated.world import draw_rate
 
 EVERY_MS = (200, 4_000)  # between two sends to a topic
 BATCH = (1, 1, 1, 2, 5)  # messages of a send
@@ -57,10 +58,10 @@ class ClientProcess:
     ) -> None:
         self.name = name
         self.alive = self.publishing = True
-        self.failure: BaseException | None = None
-        self.loop = VirtualLoop(network, name)
-        self.loop.set_exception_handler(self._note_failure)
+        self.failure = ""
         self.dice: Random = network.world.dice(name)
+        self.loop = VirtualLoop(network, name, draw_rate(self.dice))
+        self.loop.set_exception_handler(self._note_failure)
         self.messages, self._network = messages, network
         self.ids: Iterator[int] = count()
         self.producers: list[WatchedProducer] = []
@@ -92,13 +93,13 @@ class ClientProcess:
         self.loop.unwind()
 
     def check(self) -> None:
-        """Raise InvariantBroken if a client has ended."""
-        if self.failure is not None:
-            raise InvariantBroken(f"a client ended: {type(self.failure).__name__}: {self.failure}")
+        """Raise InvariantBroken if a client has ended, or failed unnoticed."""
+        if self.failure:
+            raise InvariantBroken(f"an exception was lost in clients: {self.failure}")
 
     def _note_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        if str(context.get("message", "")).endswith(" ended"):  # see `endpoint`; others are futures that nobody awaits
-            self.failure = self.failure or context.get("exception")
+        if self.alive:
+            self.failure = self.failure or unforeseen(context)
 
 
 class WatchedProducer(Producer):

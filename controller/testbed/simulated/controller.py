@@ -21,11 +21,14 @@ from controller.service.start import Ticks, become_controller, check_alone, firs
 from controller.testbed.simulated.kafka import Fetched, Link, SimKafka, SimProducer
 from controller.testbed.simulated.metrics import metrics_of_controllers
 from controller.testbed.simulated.tables import SimControlTables, SimStore
-from controller.testbed.simulated.world import Actor, World, delay_ms
+from controller.testbed.simulated.world import Actor, WallClock, World, delay_ms
 
 JOURNAL_ID = "simulated"
 KAFKA = {"cluster_id": "simulated"}
 TICK_MS, REPEAT_MS = 500, 1_000
+REPLAYED, MOST_REPLAYED = 0.15, 20  # the part of the batches that bring records again, and of a partition at most
+AGAIN, LAGS = "committed records came again", "agent lags beyond the limit"
+COUNTED = (AGAIN, LAGS)
 
 
 class SimFeed(Feed):
@@ -51,7 +54,7 @@ class SimFeed(Feed):
 
 
 class SimController:
-    """One instance. `clock_rate`: of its boot clock, against true time."""
+    """One instance. `clock_rate`: of its machine's clocks, against true time."""
 
     def __init__(
         self, world: World, kafka: SimKafka, store: SimStore, instance: str, settings: ControlSettings,
@@ -62,11 +65,12 @@ class SimController:
         self.link = Link(self.dice)
         self.loop: ControlLoop | None = None
         self.alive = True
-        self.wall_step_ms = 0.0
+        self.wall_clock = WallClock(world, clock_rate)
         self.on_end: Callable[[Exception], None] = lambda error: None  # by itself: nothing ends it but an error
         self._world, self._kafka, self._store, self._rate = world, kafka, store, clock_rate
         self._producer = SimProducer(kafka, self.link, lambda: self.alive and not self.paused)
         self._metrics = metrics_of_controllers(world.seed)
+        self._oldest: Offsets = {}  # what may come again begins here; elsewhere at 0
         self.actor = world.act(self._live)
 
     @property
@@ -93,10 +97,6 @@ class SimController:
         judged_ms = self.loop.judged_ms if self.loop is not None else None
         return judged_ms / self._rate if judged_ms is not None else self._world.now_ms
 
-    def wall_ms(self) -> int:
-        """The wall clock, which somebody may set."""
-        return int(1_700_000_000_000 + self._world.now_ms + self.wall_step_ms)
-
     def _live(self, actor: Actor) -> None:
         try:
             tables, state, entries = become_controller(
@@ -115,7 +115,7 @@ class SimController:
 
     def _prepare(self, state: ClusterState, take_over: bool) -> list[Entry]:
         check_alone(state, state.seq == 0, take_over, self.settings, self._listen)
-        return first_entries(state, self.instance, self.wall_ms(), self.settings, KAFKA, JOURNAL_ID)
+        return first_entries(state, self.instance, self.wall_clock(), self.settings, KAFKA, JOURNAL_ID)
 
     def _listen(self, for_ms: int) -> str | None:
         """As `listen_for_another`."""
@@ -138,13 +138,14 @@ class SimController:
         feed = SimFeed(
             self._producer,  # type: ignore[arg-type]
             self._names, self.instance, journal_id=JOURNAL_ID, tick_ms=TICK_MS, repeat_ms=REPEAT_MS,
-            wall_ms=self.wall_ms, boot_ms=self.boot_ms,
+            wall_ms=self.wall_clock, boot_ms=self.boot_ms,
         )  # fmt: skip
         self.loop = ControlLoop(
             Claim(self.instance, state, KAFKA), tables, feed, self._names, self.settings,
-            Clocks(self.boot_ms, self.wall_ms), self._metrics,
+            Clocks(self.boot_ms, self.wall_clock), self._metrics,
         )  # fmt: skip
         position, topics = self._beginning(state), self._names.control
+        self._oldest = {topic: offsets for topic, offsets in position.items() if topic in self._names.all_heartbeats}
         feed.publish(entries)
         feed.begin(self._world, state.seq, self)
         batch_ids = count()
@@ -152,7 +153,9 @@ class SimController:
             actor.wait(partial(self._kafka.reaches, self.link))
             since, until = position, self._kafka.ends(topics)
             if until != since:  # as in Spark, there is no batch without a record; the controller's own ticks are some
+                lagging = self.loop.lagging
                 self.loop.process(partial(self._collect, actor, since, until), next(batch_ids))
+                self._world.counts[LAGS] += len(self.loop.lagging - lagging)
                 position = until
             actor.sleep(delay_ms(self.dice, 50, 300))
 
@@ -171,4 +174,17 @@ class SimController:
         """A batch's rows: planned before, read now."""
         actor.sleep(delay_ms(self.dice, 5, 150) * self._kafka.slow)
         actor.wait(partial(self._kafka.hears, self.link))
-        return list(self._kafka.rows(since, until))
+        return list(self._kafka.rows(self._replay(since), until))
+
+    def _replay(self, since: Offsets) -> Offsets:
+        """Where the rows really begin: now and then before the batch, as if its checkpoint were an older one. Of
+        heartbeats, which the journal has no offsets of, nothing comes that is older than the controller."""
+        if self.dice.random() >= REPLAYED:
+            return since
+        number = self.dice.randint(1, MOST_REPLAYED)
+        earlier = {
+            topic: {p: max(self._oldest.get(topic, {}).get(p, 0), offset - number) for p, offset in partitions.items()}
+            for topic, partitions in since.items()
+        }
+        self._world.counts[AGAIN] += earlier != since
+        return earlier

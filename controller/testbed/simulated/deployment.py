@@ -1,8 +1,9 @@
 """A deployment: one Kafka, two stores, controllers, brokers and clients that a supervisor starts again.
 
-What must hold at every moment: see `witness` and `messages`. At the end, `settle`: every bundle is served, by whom the
-journal says, at its epoch (I6); the journal folds to the state, from a snapshot as from the start, and every agent
-knows it (I4); every command had one outcome; nothing goes on changing; clients have read what was acknowledged.
+What must hold at every moment: see `witness` and `messages`. At the end, `settle`: within PATIENCE_MS every bundle is
+served, by whom the journal says, at its epoch (I6); the journal folds to the state, from a snapshot as from the start,
+and every agent knows it (I4); every command had one outcome; nothing goes on changing; clients have read what was
+acknowledged.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from controller.domain.state import ClusterState
 from controller.service.arguments import exit_code
 from controller.sim.ownership.invariants import check_fold, check_settled
 from controller.testbed.simulated.broker import SimBroker
+from controller.testbed.simulated.checks.conditions import Conditions
 from controller.testbed.simulated.checks.refusals import check_commit_refusals
 from controller.testbed.simulated.clients import ClientProcess, topics_of
 from controller.testbed.simulated.controller import SimController
@@ -40,7 +42,7 @@ from controller.testbed.simulated.messages import Messages
 from controller.testbed.simulated.network import HOST, SimNetwork
 from controller.testbed.simulated.tables import SimStore
 from controller.testbed.simulated.witness import Witness
-from controller.testbed.simulated.world import World, delay_ms
+from controller.testbed.simulated.world import WallClock, World, delay_ms, draw_rate
 from controller.testbed.units import AGENT, JOB, Units, final_codes
 
 NAMESPACE, BUNDLES = "t/n", 4
@@ -48,8 +50,9 @@ BROKERS = ("a:1", "b:1", "c:1", "d:1")
 LOOKUP_PORTS = {broker: 8_000 + number for number, broker in enumerate(BROKERS)}
 TOPICS = topics_of(NAMESPACE, (2, 1, 1, 1))  # of clients: two in one bundle, so that its split has to choose
 OPTIONS = AgentOptions(report_interval_ms=12_000, leave_timeout_ms=20_000)
-DRIFT = 0.07  # of a machine's boot clock, either way: two clocks may differ by a margin a lease, and hardly more
 CANNOT_FENCE = 0.3  # of the runs have a broker whose store knows no fences
+UNFENCED = "a broker that cannot fence"
+FEW_BUNDLES, MANY_BUNDLES = (5, 6), 128  # a namespace may have: splits meet the limit, or go on
 LAG_LIMIT = 30  # entries: small, as a run has some hundred
 START_MS = 8_000
 RESTART_MS = (500, 6_000)  # until the supervisor starts a process again
@@ -69,7 +72,7 @@ def draw_settings(world: World, groups: AgentGroups) -> ControlSettings:
         guard_min_brokers=dice.choice((3, 4)),
         guard_silent_fraction=dice.choice((0.4, 0.5)),
         guard_window_ms=dice.choice((10_000, 60_000)),
-        split=SplitSettings(namespace_maximum_bundles=dice.choice((5, 6, 128))),
+        split=SplitSettings(namespace_maximum_bundles=dice.choice((*FEW_BUNDLES, MANY_BUNDLES, MANY_BUNDLES))),
     )
 
 
@@ -87,6 +90,8 @@ class Deployment:
         self.brokers: list[SimBroker] = []  # all processes that ever ran, the newest last
         self.controllers: list[SimController] = []
         self.unfenced = self.world.random.choice(BROKERS) if self.world.random.random() < CANNOT_FENCE else ""
+        self.world.counts[UNFENCED] += bool(self.unfenced)
+        self.conditions = Conditions(self.world.counts)
         self.witness = Witness(self.world, self.kafka, self.brokers, self.names, self.settings)
         self.trace: list[str] | None = None  # a list: note there what happens
         self.supervised = True
@@ -127,7 +132,7 @@ class Deployment:
     def _run_controller(self, take_over: bool = False) -> SimController:
         self._serial += 1
         name = f"controller-{self._serial}"
-        rate = self._draw_rate()
+        rate = draw_rate(self.world.random)
         found = SimController(
             self.world, self.kafka, self.store, name, self.settings, self.names,
             take_over=take_over, clock_rate=rate,
@@ -150,10 +155,11 @@ class Deployment:
     def _run_broker(self, broker: str, take_over: bool = False) -> SimBroker:
         self._serial += 1
         options = replace(OPTIONS, take_over=take_over)
-        rate = self._draw_rate()
+        rate = draw_rate(self.world.random)
         found = SimBroker(
             self.kafka, self.store, self.network, broker, f"n{self._serial}", options, self.names,
             clock_rate=rate, can_fence=broker != self.unfenced, on_end=lambda ending: self._judge_end(found, ending),
+            breach=self.witness.note,
         )  # fmt: skip
         found.runtime.on_call = partial(self.witness.is_told_to_serve, found)
         found.runtime.on_serve = partial(self.witness.begins_to_serve, found)
@@ -164,11 +170,6 @@ class Deployment:
         self.network.offer(found.loop, lambda: LookupServer(found, self.lookups), LOOKUP_PORTS[broker])
         self.brokers.append(found)
         return found
-
-    def _draw_rate(self) -> float:
-        """Of a machine's clock; often as far off as it may be."""
-        off = self.world.random.uniform(-2, 2)
-        return 1 + DRIFT * min(1.0, max(-1.0, off))
 
     def start_clients(self) -> ClientProcess:
         """Start the clients' process, in place of the one before."""
@@ -228,8 +229,8 @@ class Deployment:
         self.note(f"    a process of {one.broker} ended with {ending.code}: {ending.text}")
         if ending.code == BROKEN:
             raise InvariantBroken(f"the agent of {one.broker} ended as broken: {ending.text}")
-        rows = self.kafka.records(self.names.of_broker(one.broker).heartbeats)
-        beats = [parse_heartbeat(row.value or b"") for row in rows if row.timestamp_ms >= int(one.began_ms)]
+        rows = self.kafka.records(self.names.of_broker(one.broker).heartbeats, one.began_ms)
+        beats = [parse_heartbeat(row.value or b"") for row in rows]
         of_broker = [beat for beat in beats if isinstance(beat, Heartbeat) and beat.session.broker == one.broker]
         self.witness.agents.end(one, ending, bool(self.living(one.broker)), of_broker)
         if ending.code in final_codes(AGENT) and self.units.give_up(one.broker):
@@ -256,6 +257,12 @@ class Deployment:
         """Add a line to the trace, if there is one."""
         if self.trace is not None:
             self.trace.append(f"{self.world.now_ms:9.0f} ms  {text}")
+
+    def wall_clocks(self) -> list[WallClock]:
+        """Of all machines, as far as their processes live."""
+        of_controllers = [one.wall_clock for one in self.controllers if one.alive]
+        of_brokers = [one.wall_clock for one in self.living()]
+        return [*of_brokers, *of_controllers, self.kafka.wall_clock, self.segments.wall_clock]
 
     def bundles(self) -> tuple[Bundle, ...]:
         """Those of the ring."""
@@ -398,6 +405,7 @@ class Deployment:
             self.note(f"    {describe(entry)}")
         theirs = (one.decided_ms() for one in self.controllers if one.instance == entries[0].instance)
         self.witness.commits(entries, before, self.store.state, next(theirs, self.world.now_ms))
+        self.conditions.commits(entries)
         self._check_rings()
         self.lookups.note(self.store.state)
 

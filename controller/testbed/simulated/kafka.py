@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from bisect import bisect_left
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -19,18 +20,21 @@ from typing import Any, NamedTuple
 from controller.bus.producer import to_json
 from controller.bus.topics import TopicNames
 from controller.service.records import Row
-from controller.testbed.simulated.world import World, delay_ms
+from controller.testbed.simulated.world import Injected, WallClock, World, delay_ms, draw_rate
 
 FEED = TopicNames().journal_feed
+REFUSED, EXPIRED, ACK_LOST = "record refused", "send expired", "acknowledgement lost"
+NEVER_READ, READ_AGAIN = "record never read", "records came again over a new connection"
+COUNTED = (REFUSED, EXPIRED, ACK_LOST, NEVER_READ, READ_AGAIN)
 PARTITIONS = 3  # of a topic whose records have keys
 RETRY_MS, DELIVERY_TIMEOUT_MS = 100.0, 10_000.0
 
 
-class Undelivered(Exception):
+class Undelivered(Injected):
     """Raised by the future of a record that was not acknowledged in time; it may be there all the same."""
 
 
-class Refused(Exception):
+class Refused(Injected):
     """Raised by the future of a record that Kafka does not take, at once; it is not there."""
 
 
@@ -52,16 +56,26 @@ class Link:
         self.lost_acks = 0.0  # the part of the acknowledgements that get lost
 
 
+class Delivery(Future[tuple[int, int]]):
+    """What `send` returns. An error of whoever is told of the end goes through, where a real one is logged."""
+
+    def _invoke_callbacks(self) -> None:
+        for callback in self._done_callbacks:  # type: ignore[attr-defined]
+            callback(self)
+
+
 class SimKafka:
-    """The one cluster of a run. `counts`: how often what is rare has happened."""
+    """The one cluster of a run. Its records have the time of a wall clock of their own."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.down_since_ms = self.down_until_ms = 0.0
         self.slow = 1.0  # multiplies delays
-        self.counts: dict[str, int] = defaultdict(int)
+        self.wall_clock = WallClock(world, draw_rate(world.dice("clock of Kafka")))
+        self.counts = world.counts
         self.lost_feed = 0.0  # the part of the feed's records that a reader never gets
         self._log: dict[tuple[str, int], list[Row]] = defaultdict(list)
+        self._appended_ms: dict[tuple[str, int], list[float]] = defaultdict(list)  # true times, of the same records
         self._readers: list[SimReader] = []
 
     def stop(self, ms: float) -> None:
@@ -92,16 +106,18 @@ class SimKafka:
         """Append a record; returns partition and offset."""
         partition = zlib.crc32(key.encode()) % PARTITIONS if key is not None else 0
         log = self._log[topic, partition]
-        row = Row(topic, partition, len(log), int(self.world.now_ms), value, key)
+        row = Row(topic, partition, len(log), self.wall_clock(), value, key)
         log.append(row)
+        self._appended_ms[topic, partition].append(self.world.now_ms)
         for reader in self._readers:
             if topic in reader.topics:
                 reader.expect(row)
         return partition, row.offset
 
-    def records(self, topic: str) -> list[Row]:
-        """Everything that was ever appended to a topic."""
-        return [row for (name, _), log in self._log.items() if name == topic for row in log]
+    def records(self, topic: str, since_ms: float = 0.0) -> list[Row]:
+        """Everything that was appended to a topic, ever or since a true time."""
+        logs = [(log, self._appended_ms[place]) for place, log in self._log.items() if place[0] == topic]
+        return [row for log, times in logs for row in log[bisect_left(times, since_ms) :]]
 
     def ends(self, topics: Sequence[str]) -> dict[str, dict[str, int]]:
         """Topic -> partition -> the offset after the newest record, of partitions that have any."""
@@ -154,7 +170,7 @@ class SimProducer:
     ) -> Future[tuple[int, int]]:
         """See `controller.agent.connections.Sender`."""
         self.on_send(topic, value)
-        result: Future[tuple[int, int]] = Future()
+        result = Delivery()
         self._queue.append((topic, to_json(value), key, self._kafka.world.now_ms, result))
         if self._busy:
             return result
@@ -184,20 +200,20 @@ class SimProducer:
         topic, value, key, sent_ms, result = self._queue[0]
         if world.now_ms < self._link.refused_until_ms:
             self._queue.pop(0)
-            self._kafka.counts["record refused"] += 1
+            self._kafka.counts[REFUSED] += 1
             result.set_exception(Refused(f"{topic}: not authorized"))
             self._later(0, 1, self._try)
             return
         if self._expired():
             self._queue.pop(0)
-            self._kafka.counts["send expired"] += 1
+            self._kafka.counts[EXPIRED] += 1
             result.set_exception(Undelivered(f"{topic}: not acknowledged within {DELIVERY_TIMEOUT_MS:g} ms"))
             self._later(0, 1, self._try)
             return
         placed = self._kafka.append(topic, value, key)
         self.appended_ms[topic] = sent_ms
         if self._link.lost_acks and self._link.dice.random() < self._link.lost_acks:
-            self._kafka.counts["acknowledgement lost"] += 1
+            self._kafka.counts[ACK_LOST] += 1
             world.after(RETRY_MS, self._try)
             return
         self._later(1, 60, lambda: self._acknowledge(result, placed))
@@ -246,7 +262,7 @@ class SimReader:
         world, place = self._kafka.world, (row.topic, row.partition)
         lost = self._kafka.lost_feed if row.topic == FEED else 0.0
         if lost and self._link.dice.random() < lost:
-            self._kafka.counts["record never read"] += 1
+            self._kafka.counts[NEVER_READ] += 1
             return
         waiting = self._waiting[place]
         at_ms = world.now_ms + delay_ms(self._link.dice, 1, 400) * self._kafka.slow
@@ -256,7 +272,7 @@ class SimReader:
     def read_again(self) -> None:
         """The connection was made anew: the newest records come again."""
         if self._recent and not self._stopped and self.runs():
-            self._kafka.counts["records read again"] += 1
+            self._kafka.counts[READ_AGAIN] += 1
             self._take([Fetched(row.topic, row.value or b"") for row in self._recent])
 
     def _arrive(self, place: tuple[str, int]) -> None:

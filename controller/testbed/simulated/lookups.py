@@ -10,7 +10,6 @@ string and an answer a status, a pause and a body, which is all that HTTP carrie
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from random import Random
 from types import SimpleNamespace
@@ -30,7 +29,9 @@ from controller.testbed.simulated.world import World
 EVERY_MS = (100, 1_500)
 TIMEOUT_S = 12.0
 TOPICS = 12
-FOUND = 200
+FOUND, UNAVAILABLE = 200, 503
+ANSWERED = "lookup answered {}"
+COUNTED = (ANSWERED.format(FOUND), ANSWERED.format(UNAVAILABLE))
 
 
 class SimLookups:
@@ -39,7 +40,6 @@ class SimLookups:
     def __init__(
         self, world: World, namespace: str, living: Callable[[], list[SimBroker]], breach: Callable[[str], None]
     ) -> None:
-        self.answers: Counter[str] = Counter()
         self._world, self._living, self._breach = world, living, breach
         self._dice: Random = world.dice("clients")
         self._topics = [f"persistent://{namespace}/topic-{number}" for number in range(TOPICS)]
@@ -54,7 +54,7 @@ class SimLookups:
         """What an agent answers, in its own loop."""
         request: Any = SimpleNamespace(query_params={"topic": topic, "at_least": at_least})
         response: Response = await one.lookup(request)
-        self.answers[f"lookup answered {response.status_code}"] += 1
+        self._world.counts[ANSWERED.format(response.status_code)] += 1
         if response.status_code == FOUND and one.alive:
             self._judge(one, topic, msgspec.json.decode(response.body))
         return response

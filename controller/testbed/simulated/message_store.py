@@ -6,8 +6,10 @@ next process recovers them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from controller.brokers.reference.store import dump
 from controller.brokers.reference.store.cursor import Cursor
@@ -16,7 +18,8 @@ from controller.domain.errors import InvariantBroken, StoreError
 from controller.testbed.checker.topic import Findings, check_stored
 from controller.testbed.simulated.checks.fences import ConfirmedFences, open_engine
 from controller.testbed.simulated.network import HOST, SimNetwork
-from controller.testbed.simulated.virtual_loop import VirtualLoop
+from controller.testbed.simulated.virtual_loop import VirtualLoop, unforeseen
+from controller.testbed.simulated.world import WallClock, draw_rate
 
 PORT = 9_400
 SUBSCRIPTION = "s"  # of clients, one a topic
@@ -33,15 +36,19 @@ class SimMessageStore:
         self.flushes_fail = 0.0  # the part of the flushes to the disk that fail
         self._network, self._processes = network, 0
         self._loops: list[VirtualLoop] = []
+        self._breach = breach
         self._dice = network.world.dice("disk of the store")
+        self._rate = draw_rate(network.world.dice("clock of the store"))
+        self.wall_clock = WallClock(network.world, self._rate)
         self._fences = ConfirmedFences(breach)
 
     def begin(self) -> None:
         """Start a process: recover what is stored, and listen. Raises StoreError when it cannot."""
-        self.engine = open_engine(self.folder, lambda: int(self._network.world.now_ms), self._flush, self._fences)
+        self.engine = open_engine(self.folder, self.wall_clock, self._flush, self._fences)
         self._processes += 1
         self.alive = True
-        self.loop = VirtualLoop(self._network, f"store-{self._processes}")
+        self.loop = VirtualLoop(self._network, f"store-{self._processes}", self._rate)
+        self.loop.set_exception_handler(self._note_failure)
         self._loops.append(self.loop)
         self._server = StoreServer(self.engine, on_failure=self._end)
         self.loop.create_task(self._server.start(HOST, PORT))
@@ -58,6 +65,10 @@ class SimMessageStore:
         """Instead of `os.fsync`: the files are in memory."""
         if self.flushes_fail and self._dice.random() < self.flushes_fail:
             raise OSError("the disk failed")
+
+    def _note_failure(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if loop is self.loop and self.alive and (failure := unforeseen(context)):
+            self._breach(f"an exception was lost in the store: {failure}")
 
     def _end(self) -> None:
         """The process ends by itself, as it cannot flush; the supervisor starts the next one."""

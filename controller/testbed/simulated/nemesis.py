@@ -1,4 +1,4 @@
-"""What goes wrong in a run: every kind of fault by name, and how often each has struck.
+"""What goes wrong in a run: every kind of fault by name, and how often each has struck, with orders in between.
 
 A fault is a state that lasts for a while, or something that happens once. Which, whom and for how long is drawn from
 the run's dice, so a seed always gives the same faults; with `only` some of them are left out, which is how a failing
@@ -10,44 +10,45 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
+from random import Random
 
 from controller.testbed.simulated.broker import SimBroker
-from controller.testbed.simulated.controller import SimController
 from controller.testbed.simulated.deployment import BROKERS, Deployment
 from controller.testbed.simulated.faults.false_records import FalseRecords
 from controller.testbed.simulated.faults.message_faults import MessageFaults
+from controller.testbed.simulated.faults.orders import Orders
 
 SHORT_MS, LONG_MS = (500, 2_000, 5_000), (3_000, 9_000, 20_000)  # around the lease of 6 s
 GAPS_MS = (50, 200, 500, 2_000, 5_000)  # between two faults
 FAULTS = 25  # a run
 MESSAGES_EVERY = 4  # of these faults, there is one on the way of messages as well
-ALL_FAULTS = FAULTS + FAULTS // MESSAGES_EVERY  # their numbers follow
+ORDERS_EVERY = 3  # of these faults, there is something that people do
+FIRST_ORDER = FAULTS + FAULTS // MESSAGES_EVERY  # the numbers of the others follow those of faults
+ALL_FAULTS = FIRST_ORDER + FAULTS // ORDERS_EVERY
 LEAST_BROKERS = 2  # that are left alive by single crashes
+SLEEPS_MS = (14_000, 20_000)  # in which the journal goes on by more than is kept
 DIES_AFTER_MS = (50, 1_500)  # after the start of another process beside it
+CUT_OFF = 0.4  # of the brokers that are slow or fail are cut off as well
 STEPS_MS = (-3_600_000, -2_000, 2_000, 3_600_000)  # of a wall clock
+
+Kinds = dict[str, tuple[int, Callable[[Random], str | None]]]  # by name: weight, and what strikes
 
 
 class Nemesis:
-    """Strikes a deployment. `struck`: how often each kind did."""
+    """Strikes a deployment. `struck`: how often each kind did, also of those that never did."""
 
     def __init__(self, deployment: Deployment) -> None:
-        self.struck: Counter[str] = Counter()
         self._at = deployment
         self._dice = deployment.world.dice("nemesis")
-        self.messages = MessageFaults(deployment)
+        self.messages, self.orders = MessageFaults(deployment), Orders(deployment)
         self._false_records = FalseRecords(deployment, lambda: self._dice)
         self.kinds: dict[str, tuple[int, Callable[[], str | None]]] = {  # weight, and what it does
-            "transfer": (8, self._transfer),
-            "unload": (2, self._unload),
-            "split": (2, self._split),
-            "drain": (1, self._drain),
-            "lookups": (2, self._look_up),
             "broker paused": (3, self._pause_broker),
             "broker killed": (3, self._kill_broker),
             "broker started beside itself": (2, self._start_beside),
             "broker leaves": (1, self._leave),
-            "broker slow": (2, self._slow_broker),
-            "broker's calls fail": (2, self._fail_broker),
+            "broker slow": (3, self._slow_broker),
+            "broker's calls fail": (3, self._fail_broker),
             "broker refuses": (1, self._refuse),
             "cut off from Kafka": (3, self._cut),
             "fetches nothing": (2, self._deafen),
@@ -55,7 +56,7 @@ class Nemesis:
             "records read again": (2, self._read_again),
             "feed records lost": (2, self._lose_feed),
             "tables out of one's reach": (1, self._cut_tables),
-            "wall clock set": (1, self._set_clock),
+            "wall clock set": (2, self._set_clock),
             "Kafka takes nothing of one": (2, self._refuse_records),
             "stopped amid a heartbeat": (2, self._stall),
             "Kafka down": (1, self._stop_kafka),
@@ -63,6 +64,7 @@ class Nemesis:
             "tables down": (2, self._stop_tables),
             "commits go wrong": (3, self._spoil_commits),
             "old entries expire": (2, self._expire),
+            "entries expire while one sleeps": (3, self._sleep_through),
             "snapshots damaged": (2, self._damage_snapshots),
             "controller killed": (3, self._kill_controller),
             "controller paused": (2, self._pause_controller),
@@ -72,10 +74,11 @@ class Nemesis:
             "machines down": (2, self._lose_machines),
             **self._false_records.kinds,
         }
+        self.struck = Counter(dict.fromkeys([*self.kinds, *self.messages.kinds, *self.orders.kinds], 0))
 
     def torment(self, only: Collection[int] | None = None) -> None:
-        """Strike ALL_FAULTS times, with time to act in between. `only`: the numbers of the faults that really
-        strike."""
+        """Strike ALL_FAULTS times, orders included, with time to act in between. `only`: the numbers of those that
+        really strike."""
         names = list(self.kinds)
         weights = [self.kinds[name][0] for name in names]
         for number in range(FAULTS):
@@ -86,68 +89,31 @@ class Nemesis:
                 self._strike(number, name)
             self._at.run(gap_ms)
             if number % MESSAGES_EVERY == MESSAGES_EVERY - 1:
-                another = FAULTS + number // MESSAGES_EVERY
-                if only is None or another in only:
-                    self._strike_messages(another)
+                self._strike_beside(FAULTS + number // MESSAGES_EVERY, self.messages.kinds, only)
+            if number % ORDERS_EVERY == ORDERS_EVERY - 1:
+                self._strike_beside(FIRST_ORDER + number // ORDERS_EVERY, self.orders.kinds, only)
 
     def _strike(self, number: int, name: str) -> None:
         self._note(number, name, self.kinds[name][1]())
 
-    def _strike_messages(self, number: int) -> None:
-        dice, kinds = self._at.world.dice(f"fault {number}"), self.messages.kinds
-        name = dice.choices(list(kinds), [weight for weight, _ in kinds.values()])[0]
-        self._note(number, name, kinds[name][1](dice))
+    def _strike_beside(self, number: int, kinds: Kinds, only: Collection[int] | None) -> None:
+        if only is None or number in only:
+            dice = self._at.world.dice(f"fault {number}")
+            name = dice.choices(list(kinds), [weight for weight, _ in kinds.values()])[0]
+            self._note(number, name, kinds[name][1](dice))
 
     def _note(self, number: int, name: str, whom: str | None) -> None:
         if whom is not None:
             self.struck[name] += 1
             self._at.note(f"fault {number}: {name} {whom}".rstrip())
 
-    # ------------------------------------------------------------ operators
-
-    def _transfer(self) -> str | None:
-        if not self._at.bundles():
-            return None
-        bundle, to = self._dice.choice(self._at.bundles()), self._dice.choice(BROKERS)
-        self._at.command("unload_bundle", bundle=str(bundle), to=to)
-        return f"{bundle} to {to}"
-
-    def _unload(self) -> str | None:
-        if not self._at.bundles():
-            return None
-        bundle = self._dice.choice(self._at.bundles())
-        self._at.command("unload_bundle", bundle=str(bundle))
-        return str(bundle)
-
-    def _split(self) -> str | None:
-        if not self._at.bundles():
-            return None
-        bundle, unload = self._dice.choice(self._at.bundles()), self._dice.random() < 0.5
-        third = bundle.lower + (bundle.upper - bundle.lower) // 3
-        boundary = self._dice.choice((None, bundle.lower, third, bundle.middle()))
-        if boundary is None:
-            self._at.command("split_bundle", bundle=str(bundle), unload=unload)
-            return str(bundle)
-        command = self._at.command("split_bundle", bundle=str(bundle), unload=unload, boundary=boundary)
-        self._at.witness.agents.boundaries[command] = boundary
-        return f"{bundle} at 0x{boundary:08x}"
-
-    def _drain(self) -> str:
-        brokers = self._dice.sample(BROKERS, self._dice.choice((1, 2)))
-        kind = self._dice.choice(("drain", "drain", "undrain"))
-        for broker in brokers:
-            self._at.command(kind, broker=broker)
-        return f"{kind} {' '.join(brokers)}"
-
-    def _look_up(self) -> str:
-        self._at.ask_for_owners()
-        return ""
-
     # ------------------------------------------------------------ brokers
 
-    def _one(self) -> SimBroker | None:
+    def _one(self, at_work: bool = False) -> SimBroker | None:
+        """One that lives; one `at_work`, where there is one, serves something."""
         living = self._at.living()
-        return self._dice.choice(living) if living else None
+        among = [one for one in living if one.serving()] if at_work else []
+        return self._dice.choice(among or living) if living else None
 
     def _pause_broker(self) -> str | None:
         one, ms = self._one(), self._dice.choice((500, *LONG_MS))
@@ -179,20 +145,33 @@ class Nemesis:
         return one.broker
 
     def _slow_broker(self) -> str | None:
-        one, ms = self._one(), self._dice.choice((300, 3_000, 12_000))
+        one, ms = self._one(at_work=True), self._dice.choice((300, 3_000, 12_000))
         if one is None:
             return None
         one.runtime.slow_ms = ms
         self._end_later(lambda: setattr(one.runtime, "slow_ms", 0.0))
-        return f"{one.broker}: calls take {ms} ms more"
+        return f"{one.broker}: calls take {ms} ms more{self._press(one)}"
 
     def _fail_broker(self) -> str | None:
-        one = self._one()
+        one = self._one(at_work=True)
         if one is None:
             return None
         one.runtime.fails = 0.5
-        self._end_later(lambda: setattr(one.runtime, "fails", 0.0))
-        return one.broker
+        self._at.world.after(self._dice.choice(LONG_MS), lambda: setattr(one.runtime, "fails", 0.0))
+        return f"{one.broker}{self._press(one)}"
+
+    def _press(self, one: SimBroker) -> str:
+        """Have a broker that is slow or fails take a bundle and give one away, or lose its lease."""
+        if self._dice.random() < CUT_OFF:
+            one.link.cut_until_ms = self._at.world.now_ms + self._dice.choice(LONG_MS)
+            return ", and is cut off from Kafka"
+        served = sorted(one.serving())
+        others = [bundle for bundle in self._at.bundles() if bundle not in served]
+        for bundle in self._dice.sample(served, min(2, len(served))):
+            self._at.command("unload_bundle", bundle=str(bundle))
+        for bundle in self._dice.sample(others, min(2, len(others))):
+            self._at.command("unload_bundle", bundle=str(bundle), to=one.broker)
+        return ""
 
     def _refuse(self) -> str | None:
         one = self._one()
@@ -321,18 +300,23 @@ class Nemesis:
     def _expire(self) -> str | None:
         return "" if self._at.store.expire() else None
 
+    def _sleep_through(self) -> str | None:
+        """When a broker wakes up, the entries that it reads next may be gone."""
+        one, ms = self._one(), self._dice.choice(SLEEPS_MS)
+        if one is None:
+            return None
+        one.pause(ms)
+        self._at.world.after(ms - 1, self._at.store.expire)
+        return f"{one.broker} for {ms} ms"
+
     def _damage_snapshots(self) -> str | None:
         damaged = self._at.store.damage_snapshots(self._dice)
         return f"{damaged} of them" if damaged else None
 
-    def _set_clock(self) -> str | None:
-        controllers = [one for one in self._at.controllers if one.alive]
-        machines: list[SimBroker | SimController] = [*self._at.living(), *controllers]
-        ms = self._dice.choice(STEPS_MS)
-        if not machines:
-            return None
-        at = self._dice.randrange(len(machines))
-        machines[at].wall_step_ms += ms
+    def _set_clock(self) -> str:
+        clocks, ms = self._at.wall_clocks(), self._dice.choice(STEPS_MS)
+        at = self._dice.randrange(len(clocks))
+        clocks[at].step_ms += ms
         return f"machine {at} by {ms} ms"
 
     # ------------------------------------------------------------ controllers

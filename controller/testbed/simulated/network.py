@@ -112,6 +112,10 @@ class SimTransport(asyncio.Transport):
         except Exception as error:  # asyncio closes the connection of a protocol that fails
             self._loop.call_exception_handler({"message": "data_received failed", "exception": error})
             self.close()
+        else:
+            if self.is_closing():  # as `FrameConnection` does with frames that it cannot read, which nobody sends here
+                malformed = ValueError("it has closed the connection, as of a malformed frame")
+                self._loop.call_exception_handler({"message": "data_received failed", "exception": malformed})
 
     def _send(self, action: Callable[[], None]) -> None:
         world = self._network.world

@@ -17,15 +17,22 @@ from controller.agent.feed import read_feed
 from controller.domain.events import parse_broker_event
 from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 from controller.domain.state_codec import collector_paused
-from controller.testbed.simulated.deployment import Deployment
+from controller.testbed.simulated import controller, kafka, lookups, runtime, tables
+from controller.testbed.simulated.checks import conditions
+from controller.testbed.simulated.deployment import UNFENCED, Deployment
 from controller.testbed.simulated.nemesis import ALL_FAULTS, Nemesis
 
+COUNTED = (
+    *kafka.COUNTED, *tables.COUNTED, *runtime.COUNTED, *lookups.COUNTED, *controller.COUNTED, *conditions.COUNTED,
+    UNFENCED,
+)  # fmt: skip
 RECORDS_KEPT = 1_000  # with what they say; the slowest agent is not that far behind
 
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a seed. `failure`: empty if everything held. `settled_ms`: until all was served after the faults."""
+    """What came of a seed. `failure`: empty if everything held. `struck`: how often each kind of fault did, and what is
+    counted beside them, with 0 for what did not happen. `settled_ms`: until all was served after the faults."""
 
     seed: int
     failure: str
@@ -59,9 +66,11 @@ def _run_seed(seed: int, only: Collection[int] | None, trace: bool, groups: Agen
         deployment.note(failure)
     finally:
         deployment.close()
-    kept = nemesis.struck + Counter(deployment.kafka.counts) + deployment.lookups.answers
+    struck = Counter(dict.fromkeys(COUNTED, 0))
+    struck.update(nemesis.struck)
+    struck.update(deployment.world.counts)
     trace_of = tuple(deployment.trace or ())
-    return Run(seed, failure, kept, settled_ms, deployment.world.now_ms, deployment.messages.counts, trace_of)
+    return Run(seed, failure, struck, settled_ms, deployment.world.now_ms, deployment.messages.counts, trace_of)
 
 
 @contextmanager

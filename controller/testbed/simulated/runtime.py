@@ -6,6 +6,7 @@ Whatever happens to a call, the broker itself is the real one, over the real sto
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from random import Random
 
@@ -15,9 +16,15 @@ from controller.domain.errors import Fenced
 from controller.domain.ids import Bundle
 from controller.testbed.simulated.world import delay_ms
 
+SLOW_DROPS = 0.5  # of those while other calls are slow
+IS_SLOW, FAILS = "is slow", "fails"
+COUNTED = tuple(f"{call} {how}" for call in ("serve", "hold", "release", "drop") for how in (IS_SLOW, FAILS))
+
 
 class SimRuntime:
     """A `BrokerRuntime`. `on_call` is told of every call to serve a bundle, `on_serve` of what is served from then on.
+
+    `counts`: how often each call was slow or failed. `dropping`: calls of `drop` that take long just now.
 
     `can_fence` False: the agent says that its store knows no fences. `fence` then excludes nobody, and a bundle counts
     as served for as long as its agent wants that, whatever epoch the store is at.
@@ -25,14 +32,15 @@ class SimRuntime:
 
     kind, authority, version = ReferenceBroker.kind, ReferenceBroker.authority, ReferenceBroker.version
 
-    def __init__(self, broker: ReferenceBroker, dice: Random, can_fence: bool) -> None:
+    def __init__(self, broker: ReferenceBroker, dice: Random, can_fence: bool, counts: Counter[str]) -> None:
         self.can_fence = can_fence
         self.on_serve: Callable[[Collection[Bundle]], None] = lambda bundles: None
         self.on_call: Callable[[Bundle], None] = lambda bundle: None
         self.slow_ms = 0.0
         self.fails = 0.0  # the part of the calls that fail
         self.refusing = False
-        self._broker, self._dice = broker, dice
+        self.dropping = 0
+        self._broker, self._dice, self._counts = broker, dice, counts
         self._unfenced: dict[Bundle, int] = {}  # served, but for the store's fence
 
     # ------------------------------------------------------------ as the broker does it
@@ -75,19 +83,19 @@ class SimRuntime:
 
     async def hold(self, bundle: Bundle) -> None:
         """See `BrokerRuntime`."""
-        await self._work()
+        await self._work("hold")
         await self._broker.hold(bundle)
 
     async def fence(self, bundle: Bundle, epoch: int) -> None:
         """See `BrokerRuntime`."""
-        await self._work()
+        await self._work("fence")
         if self.can_fence:
             await self._broker.fence(bundle, epoch)
 
     async def serve(self, bundle: Bundle, epoch: int) -> None:
         """See `BrokerRuntime`."""
         self.on_call(bundle)
-        await self._work()
+        await self._work("serve")
         try:
             await self._broker.serve(bundle, epoch)
         except Fenced:
@@ -97,29 +105,47 @@ class SimRuntime:
         else:
             self._unfenced.pop(bundle, None)
         self.on_serve([bundle])
-        await self._work()
+        await self._work("serve")
 
     async def release(self, bundle: Bundle, next_owner: Where | None) -> None:
         """See `BrokerRuntime`."""
-        await self._work()
+        await self._work("release")
         await self._broker.release(bundle, next_owner)
         self._unfenced.pop(bundle, None)
 
     async def drop(self, bundle: Bundle) -> None:
-        """Stop at once, unless that fails, too: the process must end then."""
+        """Stop at once, unless that takes long, too, or fails: the process must end then."""
         if self.fails and self._dice.random() < self.fails / 2:
+            self._count("drop", FAILS)
             raise OSError("the broker failed to stop")
+        if self.slow_ms and self._dice.random() < SLOW_DROPS:
+            await self._drop_slowly()
         await self._broker.drop(bundle)
         self._unfenced.pop(bundle, None)
 
     async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
         """See `BrokerRuntime`."""
-        await self._work()
+        await self._work("split")
         await self._broker.split(parent, children)
         self._unfenced.pop(parent, None)
         self.on_serve(list(children))
 
-    async def _work(self) -> None:
+    async def _drop_slowly(self) -> None:
+        self._count("drop", IS_SLOW)
+        self.dropping += 1
+        try:
+            await asyncio.sleep(self.slow_ms / 1000)
+        finally:
+            self.dropping -= 1
+
+    async def _work(self, call: str) -> None:
+        if self.slow_ms:
+            self._count(call, IS_SLOW)
         await asyncio.sleep((delay_ms(self._dice, 1, 40) + self.slow_ms) / 1000)
         if self.fails and self._dice.random() < self.fails:
+            self._count(call, FAILS)
             raise OSError("the broker failed")
+
+    def _count(self, call: str, how: str) -> None:
+        if (name := f"{call} {how}") in COUNTED:
+            self._counts[name] += 1

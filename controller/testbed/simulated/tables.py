@@ -31,11 +31,14 @@ from controller.service.tables import ControlTables
 from controller.testbed.simulated.snapshots import SimSnapshots, SnapshotTable
 from controller.testbed.simulated.world import Actor, World, delay_ms
 
-SNAPSHOT_EVERY = 20  # entries
-LOG_KEPT = (None, 2, 5, 30)  # versions after which the log is cleaned up: a draw for the whole run; None: never
+SNAPSHOT_EVERY = (8, 20)  # entries: a draw for the whole run
+LOG_KEPT = (None, 2, 5, 30)  # versions after which the log is cleaned up: another such draw; None: never
 COMPACTED = (0.0, 0.02, 0.1)  # the part of the commits right behind which files are compacted: another such draw
 MAINTENANCE = "maintenance"  # of the controller's own process, or of another one
-ANSWER_LOST, NEVER_WRITTEN = "answer lost", "never written"
+ANSWER_LOST, NEVER_WRITTEN = "commit whose answer is lost", "commit never written"
+BLOCKED, CLEANED_UP, COMPACTION = "commit blocked", "journal's log cleaned up", "journal compacted"
+BOOTSTRAPPED = "agent bootstrapped again"
+COUNTED = (ANSWER_LOST, NEVER_WRITTEN, BLOCKED, CLEANED_UP, COMPACTION, BOOTSTRAPPED)
 NOT_OPENED = 0.3  # of the times when commits go wrong, the table cannot be opened either
 NO_ANSWER_MS = 5_000  # at most, until a request is given up
 
@@ -64,6 +67,7 @@ class SimStore:
         self.snapshots = SnapshotTable()
         self.on_commit: Callable[[Sequence[Entry], ClusterState], None] = lambda entries, before: None
         self._dice = world.dice("log")
+        self.snapshot_every = self._dice.choice(SNAPSHOT_EVERY)
         self._log_kept, self._compacted = self._dice.choice(LOG_KEPT), self._dice.choice(COMPACTED)
 
     @property
@@ -87,7 +91,9 @@ class SimStore:
         due = self._log_kept is not None and len(self.versions) - self.checkpoint > self._log_kept
         if self._dice.random() < self._compacted:
             self.versions.append(Version(MAINTENANCE, len(self.versions), ()))
+            self.world.counts[COMPACTION] += 1
             due = self._log_kept is not None
+        self.world.counts[CLEANED_UP] += due
         self.checkpoint = len(self.versions) - 1 if due else self.checkpoint
         self.on_commit(version.entries, before)
 
@@ -135,6 +141,7 @@ class SimFollower(Follower):
     def bootstrap(self) -> ClusterState:
         """As the real one does."""
         self._check()
+        self._store.world.counts[BOOTSTRAPPED] += self._version is not None
         self.state = self._store.load_state()
         self._version = self._read_whole_at = len(self._store.versions) - 1
         self.hear(self.state.seq)
@@ -203,6 +210,7 @@ class SimJournal(Journal):
         fate = None
         if self._store.spoilt and self._dice.random() < self._store.spoilt:
             fate = self._dice.choice((ANSWER_LOST, NEVER_WRITTEN))
+            self._store.world.counts[fate] += 1
         is_next = len(self._store.versions) - 1 == self._version
         if not is_next and self._version + 1 >= self._store.checkpoint:
             raise CommitFailedError(f"version {self._version + 1} is there already")
@@ -225,8 +233,8 @@ class SimJournal(Journal):
         info = {"ballast.instance": version.instance, "ballast.seq": version.entries[-1].seq}
         return Commit(number, info, (), removed_data=True, transactions={version.instance: version.batch})
 
-    def _entries_after(self, table: Any) -> list[Entry]:
-        return self._store.entries_above(self.last_seq)
+    def _rows_after(self, table: Any, seq: int) -> list[Entry]:
+        return self._store.entries_above(seq)
 
     def _retry(self, read: Callable[[], Any]) -> Any:
         try:
@@ -273,7 +281,7 @@ class SimControlTables(ControlTables):
 
     def project(self, state: ClusterState) -> None:
         """Save a snapshot now and then."""
-        if state.seq - self._projected_seq >= SNAPSHOT_EVERY and self._store.up:
+        if state.seq - self._projected_seq >= self._store.snapshot_every and self._store.up:
             with suppress(OSError):
                 self._snapshots.save(state, 0)
                 self._projected_seq = state.seq
@@ -283,5 +291,7 @@ class SimControlTables(ControlTables):
         self._store.check_up()
 
     def _wait(self, seconds: float) -> bool:
+        """Until a commit whose outcome is unknown is tried again."""
+        self._store.world.counts[BLOCKED] += 1
         self._actor.sleep(1000 * seconds)
         return False

@@ -11,15 +11,27 @@ from __future__ import annotations
 import asyncio
 from asyncio.events import _set_running_loop
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context
 from typing import Any
 
+from controller.domain.errors import BallastError
 from controller.testbed.simulated.network import SimNetwork, SimServer
-from controller.testbed.simulated.world import LOOK_AGAIN_MS, World
+from controller.testbed.simulated.world import LOOK_AGAIN_MS, Injected, World
 
 Callback = Callable[..., object]
 EPSILON_MS = 1e-6  # floats: once a timer fires, the process's clock must be at its time
+FAULTS_CAUSE = (OSError, BallastError, Injected)  # also in a future that nobody awaits any more
+NEVER_CAUSED = (" failed", " ended")  # a callback that raises, and a client that is over: see `endpoint`
+
+
+def unforeseen(context: Mapping[str, Any]) -> str:
+    """What an exception handler was told of, in words; empty for what simulated faults cause. No fault makes a callback
+    raise: that is an error in the code, which a real process would log, and go on."""
+    error, message = context.get("exception"), str(context.get("message", ""))
+    if error is None or (isinstance(error, FAULTS_CAUSE) and not message.endswith(NEVER_CAUSED)):
+        return ""
+    return f"{message}: {type(error).__name__}: {error}"
 
 
 class _Timer:

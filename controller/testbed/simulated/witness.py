@@ -9,7 +9,8 @@
 - After every commit: I2, I3, and that only the living are granted anything. A snapshot is the state it
   was made of, none takes the place of a newer one, and the journal continues each of them.
 - What the journal takes for said, was said (`checks.answers`); the breaker trips when it has to (`checks.breaker`); the
-  journal refuses what contradicts it (`checks.refusals`); agents and leaving brokers: `checks.agents`.
+  journal refuses what contradicts it (`checks.refusals`); agents and leaving brokers: `checks.agents`; who has lost its
+  lease stops serving soon (`checks.stopping`).
 
 A breach is kept, as the code in which it is noticed may well survive an exception, and raised after the action.
 """
@@ -42,6 +43,7 @@ from controller.testbed.simulated.checks.breaker import Breaker
 from controller.testbed.simulated.checks.emptying import Emptying
 from controller.testbed.simulated.checks.halves import Halves
 from controller.testbed.simulated.checks.refusals import check_refusals
+from controller.testbed.simulated.checks.stopping import Stopping
 from controller.testbed.simulated.kafka import SimKafka
 from controller.testbed.simulated.snapshots import Rows
 from controller.testbed.simulated.world import World
@@ -67,6 +69,7 @@ class Witness:
         self._breaker = Breaker(settings, self.note, self._lives)
         self.agents = Agents(world, settings, self.note)
         self._halves, self._emptying = Halves(self.note), Emptying(world, brokers, self.note)
+        self._stopping = Stopping(world, brokers, self.note)
         self._dice = world.dice("refusals")
         self._someone_serves = False
 
@@ -116,7 +119,7 @@ class Witness:
             return
         self._answers.say(sessions.current, record)
         self._halves.say(record)
-        if kind in SERVES_NOTHING:
+        if kind in SERVES_NOTHING and not _refuses_to_split(one, record):
             served = [str(other) for other in serving if other.overlaps(Bundle.parse(record["bundle"]))]
             if served:
                 self.note(f"{one.broker} says {kind!r} of {record['bundle']} while it serves {served}")
@@ -203,3 +206,13 @@ class Witness:
         """Keep the first breach, to be raised after the action."""
         self._breach = self._breach or breach
         self._world.alarmed = True
+
+
+def _refuses_to_split(one: SimBroker, said: Mapping[str, Any]) -> bool:
+    """A broker that is to split a bundle keeps it where it says `rejected`, and may go on serving it."""
+    known = one.agent.watcher.state.bundles.get(said["bundle"])
+    return (
+        said["kind"] == "rejected"
+        and known is not None
+        and (known.state, known.epoch) == (State.SPLITTING, said["epoch"])
+    )

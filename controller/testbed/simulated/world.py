@@ -10,20 +10,24 @@ from __future__ import annotations
 import heapq
 import math
 import random
+from collections import Counter
 from collections.abc import Callable
 
 from greenlet import getcurrent, greenlet
 
 LOOK_AGAIN_MS = 100.0
+DRIFT = 0.07  # of a machine's clock, either way: two clocks may differ by a margin a lease, and hardly more
+EPOCH_MS = 1_700_000_000_000  # of wall clocks
 
 
 class World:
-    """The clock and the dice of one run. Times in ms, as floats."""
+    """The clock and the dice of one run. Times in ms, as floats. `counts`: how often what is rare has happened."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.random = self.dice("world")
         self.now_ms = 10_000.0
+        self.counts: Counter[str] = Counter()
         self.alarmed = False  # set by whoever has noticed something; `on_alarm` is called once the action is over
         self.on_alarm: Callable[[], None] = lambda: None
         self._heap: list[tuple[float, int, Callable[[], object]]] = []
@@ -77,6 +81,26 @@ class World:
 def delay_ms(dice: random.Random, low: float, high: float) -> float:
     """A random delay: mostly near the low end, as networks and disks are."""
     return low + (high - low) * dice.random() ** 3
+
+
+def draw_rate(dice: random.Random) -> float:
+    """Of a machine's clock; often as far off as it may be."""
+    return 1 + DRIFT * min(1.0, max(-1.0, dice.uniform(-2, 2)))
+
+
+class WallClock:
+    """A machine's wall clock: it runs as fast as the machine's other one, and somebody may set it (`step_ms`)."""
+
+    def __init__(self, world: World, rate: float) -> None:
+        self.step_ms = 0.0
+        self._world, self._rate = world, rate
+
+    def __call__(self) -> int:
+        return int(EPOCH_MS + self._world.now_ms * self._rate + self.step_ms)
+
+
+class Injected(Exception):
+    """Raised by what is simulated, where a fault has struck."""
 
 
 class Killed(BaseException):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from controller.control import step
 from controller.domain import apply, ownership
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
+from controller.domain.errors import ForeignCommit, InvariantBroken
 from controller.domain.ids import Bundle, Session
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
@@ -24,12 +26,13 @@ from controller.testbed.simulated.checks.refusals import check_commit_refusals, 
 from controller.testbed.simulated.deployment import RESTART_MS, Deployment
 from controller.testbed.simulated.faults.false_records import FalseRecords
 from controller.testbed.simulated.runs import run_seed
-from controller.testbed.simulated.tables import SimFollower, SimStore, Version
+from controller.testbed.simulated.tables import SimFollower, SimJournal, SimStore, Version
 from controller.testbed.simulated.world import World
 
 BUNDLE = Bundle.parse("t/n/0x00000000_0xffffffff")
 SESSIONS = [Session(f"{name}:1", 1, "n", 1) for name in "abcd"]
 FIRST = SESSIONS[0]
+PAUSE_MS = 6_000
 
 
 def journal(*steps: tuple[Kind, dict[str, Any]]) -> list[Entry]:
@@ -219,7 +222,7 @@ def test_a_follower_that_is_told_of_no_news_beyond_a_log_that_was_cleaned_up_is_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Watcher, "_catch_up", lambda watcher, known_seq: list(watcher._journal.catch_up()))
-    assert any("I6" in run_seed(seed).failure for seed in (15, 19))
+    assert any("I6" in run_seed(seed).failure for seed in (25, 28))
 
 
 def test_the_simulated_log_is_followed_as_the_real_one_is() -> None:
@@ -238,9 +241,44 @@ def test_the_simulated_log_is_followed_as_the_real_one_is() -> None:
     assert follower.catch_up() == GRANTED[-1:]
 
 
-def test_a_process_that_gives_way_for_good_to_one_that_may_be_dead_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lifecycle, "give_way", lambda life, verdict: life.end(LOST, verdict.text))
-    assert any("b:1" in run_seed(seed).failure for seed in (6001,))
+def test_a_writer_that_slept_until_its_next_entries_expired_gives_way() -> None:
+    store = SimStore(World(1))
+    journal = SimJournal(store, SimpleNamespace(sleep=lambda ms: None), store.world.random)  # type: ignore[arg-type]
+    for entry in GRANTED:
+        store.append(Version("c2", entry.seq, (entry,)))
+    store.checkpoint, store.first_seq = len(store.versions) - 1, len(GRANTED)
+    with pytest.raises(ForeignCommit, match="have expired meanwhile"):
+        journal.commit(GRANTED[:1], "c1", 1)
+
+
+@pytest.mark.parametrize("planted", [False, True])
+def test_a_process_that_gives_way_for_good_to_one_that_may_be_dead_is_found(
+    planted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The controller registers the process whose heartbeat it reads first, which has been killed meanwhile."""
+    if planted:
+        monkeypatch.setattr(Lifecycle, "give_way", lambda life, verdict: life.end(LOST, verdict.text))
+    deployment = Deployment(1)
+    try:
+        deployment.begin()
+        (one,), controller = deployment.living("a:1"), deployment.controller()
+        assert controller is not None
+        one.leave()
+        assert one.agent.sessions is not None
+        while one.agent.sessions.current in deployment.store.state.sessions:
+            deployment.run(10)
+        controller.pause(PAUSE_MS)
+        deployment.restart_broker("a:1")
+        deployment.run(PAUSE_MS / 3)
+        deployment.living("a:1")[0].kill()
+        deployment.restart_broker("a:1")
+        if planted:
+            with pytest.raises(InvariantBroken, match="gives way to another one that is not there"):
+                deployment.run(PAUSE_MS)
+        else:
+            deployment.settle()
+    finally:
+        deployment.close()
 
 
 def test_a_broker_whose_last_process_has_ended_for_good_is_not_started_again() -> None:

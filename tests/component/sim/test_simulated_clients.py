@@ -200,7 +200,7 @@ def test_a_client_that_ends_is_seen() -> None:
         deployment.clients._note_failure(
             deployment.clients.loop, {"message": "client x ended", "exception": ValueError("no such frame")}
         )
-        with pytest.raises(Exception, match="a client ended: ValueError: no such frame"):
+        with pytest.raises(Exception, match="client x ended: ValueError: no such frame"):
             deployment.settle()
     finally:
         deployment.close()

@@ -10,6 +10,7 @@ import pytest
 from controller.agent.session.session import CUT_OFF, LOOK_AGAIN_S
 from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.memory.runtime import MemoryRuntime
+from controller.domain.entries import Kind
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import State
 from tests.unit.agent.agent_world import WHOLE
@@ -130,6 +131,29 @@ def test_everything_is_dropped_before_the_next_sessions_first_heartbeat() -> Non
     play(scenario)
 
 
+def test_bundles_are_dropped_in_the_order_in_which_they_came() -> None:
+    eighths = [
+        Bundle("t/m", eighth.lower, eighth.upper)
+        for half in WHOLE.split_at(WHOLE.middle())
+        for quarter in half.split_at(half.middle())
+        for eighth in quarter.split_at(quarter.middle())
+    ]
+    bundles = [*eighths[5:], *eighths[:5]]
+
+    async def scenario(stage: SessionStage) -> None:
+        await stage.register()
+        ring = {"namespace": "t/m", "bundles": sorted(map(str, bundles))}
+        await stage.read(stage.journal.add(Kind.NAMESPACE_CREATED, data=ring))
+        for bundle in bundles:
+            await stage.read(stage.journal.own(State.ASSIGNING, 1, to=A, bundle=bundle))
+        stage.log.clear()
+        stage.sessions.end("lease")
+        await settle()
+        assert stage.log[:-1] == [("drop", str(bundle), 1) for bundle in bundles]
+
+    play(scenario)
+
+
 def test_what_cancelled_work_has_begun_to_serve_is_dropped_too() -> None:
     """The first drop finds nothing to drop; the cancelled call then serves the bundle all the same."""
     runtime = StubbornRuntime()
@@ -170,11 +194,12 @@ def test_a_process_that_was_replaced_while_a_session_ended_begins_no_other_one()
     play(scenario, runtime)
 
 
-def test_a_runtime_that_cannot_stop_ends_the_process_instead_of_the_session() -> None:
-    class Unstoppable(MemoryRuntime):
-        async def drop(self, bundle: Bundle) -> None:
-            raise OSError("the bundle's files cannot be closed")
+class Unstoppable(MemoryRuntime):
+    async def drop(self, bundle: Bundle) -> None:
+        raise OSError("the bundle's files cannot be closed")
 
+
+def test_a_runtime_that_cannot_stop_ends_the_process_instead_of_the_session() -> None:
     async def scenario(stage: SessionStage) -> None:
         await stage.own()
         stage.sessions.end("lease")
@@ -260,6 +285,24 @@ def test_a_broker_that_runs_out_of_time_drops_before_it_deregisters() -> None:
         assert stage.log == [("sent", "leaving", 1), DROP, ("sent", "goodbye", 1)]
 
     play(scenario)
+
+
+def test_a_broker_that_leaves_and_cannot_stop_says_no_goodbye_and_may_be_started_again() -> None:
+    """Its goodbye would free bundles that it goes on serving, until the process has ended."""
+
+    async def scenario(stage: SessionStage) -> None:
+        await stage.own()
+        leaving = asyncio.create_task(stage.departure.depart(stage.sessions))
+        stage.departure.ask()
+        await settle()
+        stage.now_ms += LEAVE_MS
+        stage.sessions.lease.renew(stage.now_ms, stage.sessions.lease.until_ms - 1)
+        stage.changes.wake()
+        await leaving
+        assert ["goes on serving" in text for text in stage.stuck] == [True]
+        assert "goodbye" not in stage.outbox.kinds()
+
+    play(scenario, Unstoppable(MemoryFences()))
 
 
 def test_a_broker_whose_lease_expired_while_it_left_says_no_goodbye() -> None:
