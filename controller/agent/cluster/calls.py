@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -84,8 +84,9 @@ class PulsarCalls:
         if isinstance(call, ask.LookUp):
             return await self._finish_placing(call.bundle)
         if isinstance(call, ask.FindOwner):
-            return self._observer.sole_owner_of(str(call.bundle))
-        return await self._change(call)
+            return self._observer.sole_owner_of(str(call.bundle), call.after)
+        after = self._admin.sent  # its lease and its owner were looked at just now: it is sent at once
+        return replace(await self._change(call), after=after)
 
     async def read_ring(self, namespace: str) -> tuple[int, ...] | None:
         """The namespace's boundaries; () when it does not exist, None when that is not known."""
@@ -178,7 +179,6 @@ class PulsarCalls:
         return await placing.wait() if placing is not None else False
 
     async def _change(self, call: ask.Unload | ask.Split) -> ask.Reply:
-        """Send it at once: its lease and its owner were looked at just now."""
         addresses = self._addresses()  # one look: a broker may leave at any time
         source = addresses.get(call.source)
         if source is None:

@@ -104,10 +104,12 @@ class Observer:
         claimants = self._claimants.get(name)
         return max(claimants, key=lambda broker: (self._claims[broker].sent, broker)) if claimants else None
 
-    def sole_owner_of(self, name: str) -> str | None:
-        """The only broker that claims the bundle; None for none or several."""
+    def sole_owner_of(self, name: str, after: int = 0) -> str | None:
+        """The only broker that claims the bundle, by a list requested after the request with that number; None for none
+        or several."""
         claimants = self._claimants.get(name, set())
-        return next(iter(claimants)) if len(claimants) == 1 else None
+        owner = next(iter(claimants)) if len(claimants) == 1 else None
+        return owner if owner is not None and self._claims[owner].sent > after else None
 
     def names_of(self, broker: str) -> Set[str]:
         """What the broker listed last."""

@@ -104,9 +104,11 @@ class LookUp:
 
 @dataclass(frozen=True, slots=True)
 class FindOwner:
-    """Answered by the broker that alone lists the bundle by the newest lists of all, or None."""
+    """Answered by the broker that alone lists the bundle by the newest lists of all, or None. A list counts if it was
+    requested after the request with this number: an older one may tell where the bundle was before."""
 
     bundle: Bundle
+    after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +124,14 @@ Call = Asked | Unload | Split | LookUp | Pause
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """How a request ended. `status`: of HTTP, 0 without an answer. `reached`: it may have reached an owner."""
+    """How a request ended. `status`: of HTTP, 0 without an answer. `reached`: it may have reached an owner. `after`:
+    the number of the last request for a list that was sent before it."""
 
     status: int
     reached: bool
     detail: str = ""
     redirected: bool = False  # it may have reached the leader, which keeps the destination
+    after: int = 0
 
 
 def may_have_reached(status: int, unanswered: bool) -> bool:
@@ -201,15 +205,14 @@ def _move(order: Order, modular: bool) -> Run:
     if isinstance(sent, Ended):
         return sent
     reply, noted = sent
-    detail = _describe(reply)
     if not reply.reached:
-        return Ended(OrderOutcome.FAILED, sent=noted, detail=detail)
+        return Ended(OrderOutcome.FAILED, sent=noted, detail=_describe(reply))
     placed = False
     if modular and 200 <= reply.status < 300:
         placed = bool((yield LookUp(order.bundle)))
     if 400 <= reply.status < 500:
-        return (yield from _judge_refusal(order, detail, noted))
-    return (yield from _await_move(order, detail, placed, is_over=200 <= reply.status < 300))
+        return (yield from _judge_refusal(order, reply, noted))
+    return (yield from _await_move(order, reply, placed))
 
 
 def _send(order: Order, modular: bool) -> Generator[Call, Any, tuple[Reply, bool] | Ended]:
@@ -235,12 +238,12 @@ def _send(order: Order, modular: bool) -> Generator[Call, Any, tuple[Reply, bool
     return reply, noted
 
 
-def _judge_refusal(order: Order, detail: str, sent: bool) -> Run:
+def _judge_refusal(order: Order, reply: Reply, sent: bool) -> Run:
     """Pulsar said no: because the range is gone, the target inactive, a right is missing, or somebody else was faster.
 
     The lists decide all the same. The owner is named only where one of them has the bundle.
     """
-    name = str(order.bundle)
+    name, detail = str(order.bundle), _describe(reply)
     there = (yield ListOwned(order.target)) if order.target is not None else None
     if there is not None and name in there:
         return Ended(OrderOutcome.MOVED, order.target, sent, detail)
@@ -250,19 +253,20 @@ def _judge_refusal(order: Order, detail: str, sent: bool) -> Run:
         return Ended(OrderOutcome.GONE, None, sent, detail)
     if here is None or name in here:
         return Ended(OrderOutcome.REFUSED, None if here is None else order.source, sent, detail)
-    ended = yield from _await_move(order, detail, placed=False, is_over=True)
+    ended = yield from _await_move(order, reply, placed=False)
     ended.sent = sent
     return ended
 
 
-def _await_move(order: Order, detail: str, placed: bool, is_over: bool) -> Run:
+def _await_move(order: Order, reply: Reply, placed: bool) -> Run:
     """Look at the lists of target and source until one of them, or another broker, has the bundle.
 
     `placed`: it was seen to be placed since, which uses the destination up; so it is where another broker has it.
-    `is_over`: Pulsar has answered that it is done. Without that, the bundle may be moving for as long as nobody lists
-    it: only the controller's deadline ends the order then.
+    Unless Pulsar has answered that it is done, or refuses, the bundle may be moving for as long as nobody lists it:
+    only the controller's deadline ends the order then.
     """
-    name, pause_ms, waited_ms, stayed = str(order.bundle), FIRST_CHECK_MS, 0, 0
+    name, detail, is_over = str(order.bundle), _describe(reply), 200 <= reply.status < 500
+    pause_ms, waited_ms, stayed = FIRST_CHECK_MS, 0, 0
     while True:
         there = (yield ListOwned(order.target)) if order.target is not None else None
         if there is not None and name in there:
@@ -271,7 +275,7 @@ def _await_move(order: Order, detail: str, placed: bool, is_over: bool) -> Run:
         stayed = stayed + 1 if here is not None and name in here else 0
         if stayed >= STAYED_CHECKS:
             return Ended(OrderOutcome.STAYED, order.source, not placed, detail)
-        owner = yield FindOwner(order.bundle)
+        owner = yield FindOwner(order.bundle, reply.after)
         if not stayed and owner is not None and owner not in (order.source, order.target):
             outcome = OrderOutcome.MOVED if order.target is None else OrderOutcome.ELSEWHERE
             return Ended(outcome, owner, False, detail)

@@ -54,7 +54,7 @@ class PulsarAdmin:
         self.reading = Slots()
         self._tls = BrokerTls(settings)
         self._renewing: asyncio.Task[None] | None = None
-        self._sent = 0  # requests
+        self.sent = 0  # requests that read something
         self._clients: dict[str, httpx.AsyncClient] = {}
 
     async def __aenter__(self) -> PulsarAdmin:
@@ -191,8 +191,8 @@ class PulsarAdmin:
     ) -> tuple[Answer, str | None]:
         """The answer to one request, and the address that it redirects to."""
         origin, request.received = origin_of(url) or "", 0
-        self._sent += 1
-        request.sent = self._sent
+        self.sent += 1
+        request.sent = self.sent
         failed = Answer(Outcome.UNREACHABLE, request.path, origin)
         try:
             async with self.client(origin).stream("GET", url, params=params, headers=dict(headers)) as response:

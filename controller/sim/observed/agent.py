@@ -6,6 +6,7 @@ Only messages and requests are simulated: they are delayed, and the process cras
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from controller.agent.cluster import orders as ask
@@ -228,11 +229,12 @@ class SimClusterAgent:
         elif isinstance(call, ask.LookUp):
             answer = pulsar.look_up(str(call.bundle))
         elif isinstance(call, ask.FindOwner):
-            answer = self.observer.sole_owner_of(str(call.bundle))
+            answer = self.observer.sole_owner_of(str(call.bundle), call.after)
         self._advance(order, answer)
 
     def _send_change(self, order: Order, call: ask.Unload | ask.Split) -> None:
-        request = Request(order.id, call, lambda reply: self._advance(order, reply), waits=order.id in self.runs)
+        after, waits = self._sent, order.id in self.runs
+        request = Request(order.id, call, lambda reply: self._advance(order, replace(reply, after=after)), waits)
         self.requests[order.id] = request
         self.cluster.send_change(order, request)
 

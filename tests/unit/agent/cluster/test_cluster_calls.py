@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from controller.agent.cluster import orders as ask
 from controller.agent.cluster.calls import PulsarCalls
-from controller.agent.cluster.observer import Observer
+from controller.agent.cluster.observer import Listing, Observer
 from controller.agent.cluster.orders import Ended, Reply, carry_out
 from controller.brokers.pulsar.addresses import Directory
 from controller.brokers.pulsar.admin import PulsarAdmin
@@ -35,6 +35,7 @@ class Cluster:
         self.asked: list[tuple[str, str, str]] = []
         self.denied: list[str] = []
         self.addresses: Mapping[str, str] = {}
+        self.observer = Observer()
         self.ring = ["0x00000000", "0x80000000", "0xffffffff"]
         self.owner, self.leader = brokers.brokers[0], brokers.brokers[1]
         self.owner.held[str(BUNDLE)] = 5.0
@@ -77,7 +78,7 @@ def on_cluster(
                 poll.members = await Directory(admin, CLUSTER).refresh()
                 cluster.addresses = poll.members.addresses
                 calls = PulsarCalls(
-                    admin, Observer(), exclude_namespaces(()), cluster=lambda: CLUSTER,
+                    admin, cluster.observer, exclude_namespaces(()), cluster=lambda: CLUSTER,
                     addresses=lambda: cluster.addresses, timeout_s=lambda broker: 1.0, on_denied=cluster.denied.append,
                     find_stats=poll.find_stats,
                 )  # fmt: skip
@@ -104,10 +105,12 @@ async def carry_out_split(calls: PulsarCalls, **cause: str) -> Ended:
             return ended
 
 
-async def carry_out_move(calls: PulsarCalls, before_the_request: Callable[[], None] = lambda: None) -> Ended:
+async def carry_out_move(
+    calls: PulsarCalls, before_the_request: Callable[[], None] = lambda: None, modular: bool = True
+) -> Ended:
     """`before_the_request`: what happens between the last look at the owner and the first request."""
     order = Order("o", OrderKind.MOVE, BUNDLE, "broker-1:8080", "me", 1, "broker-3:8080")
-    run, answer, happened = carry_out(order, modular=True), None, False
+    run, answer, happened = carry_out(order, modular), None, False
     while True:
         try:
             call = run.send(answer)
@@ -221,6 +224,26 @@ def test_a_bundle_that_left_its_source_meanwhile_is_unloaded_once() -> None:
 
     ended, asked = on_cluster(scenario, brokers=4)
     assert [broker for _, broker, _ in asked] == ["broker-2:8080", "broker-4:8080"]
+    assert (ended.outcome, ended.owner) == (OrderOutcome.MOVED, "broker-3:8080")
+
+
+@pytest.mark.parametrize("modular", [True, False])
+def test_a_list_from_before_the_request_names_no_owner(modular: bool) -> None:
+    """The bundle has just come from a broker that was not polled since, and is on its way to the next one."""
+
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> Ended:
+        async def arrive_late(broker: Broker, request: Request) -> Response:
+            moved = cluster.owner.held.pop(str(BUNDLE))
+            later = asyncio.get_running_loop().call_later
+            later(0.5, cluster.brokers.brokers[2].held.__setitem__, str(BUNDLE), moved)
+            return Response(status_code=204)
+
+        cluster.observer.note(Listing("broker-2:8080", 1, 1, frozenset({str(BUNDLE)})))
+        for broker in cluster.brokers.brokers:
+            broker.answers["/unload"] = arrive_late
+        return await carry_out_move(calls, modular=modular)
+
+    ended = on_cluster(scenario, modular)
     assert (ended.outcome, ended.owner) == (OrderOutcome.MOVED, "broker-3:8080")
 
 
