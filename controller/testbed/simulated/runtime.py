@@ -40,6 +40,7 @@ class SimRuntime:
         self.fails = 0.0  # the part of the calls that fail
         self.refusing = False
         self.dropping = 0
+        self.half_split: set[Bundle] = set()  # by splits that failed: its agent knows of no more than that it may serve
         self._broker, self._dice, self._counts = broker, dice, counts
         self._unfenced: dict[Bundle, int] = {}  # served, but for the store's fence
 
@@ -104,6 +105,7 @@ class SimRuntime:
             self._unfenced[bundle] = epoch
         else:
             self._unfenced.pop(bundle, None)
+        self.half_split.discard(bundle)
         self.on_serve([bundle])
         await self._work("serve")
 
@@ -122,11 +124,16 @@ class SimRuntime:
             await self._drop_slowly()
         await self._broker.drop(bundle)
         self._unfenced.pop(bundle, None)
+        self.half_split.discard(bundle)
 
     async def split(self, parent: Bundle, children: Mapping[Bundle, int]) -> None:
         """See `BrokerRuntime`."""
         await self._work("split")
-        await self._broker.split(parent, children)
+        try:
+            await self._broker.split(parent, children)
+        except Exception:
+            self.half_split.update(children)
+            raise
         self._unfenced.pop(parent, None)
         self.on_serve(list(children))
 

@@ -65,7 +65,7 @@ class Witness:
         self._breach = ""
         self._kafka, self._lease_ms = kafka, settings.lease_ms
         self._controllers: dict[str, float] = {}  # when each began
-        self._answers = Answers(self.note, self._serving)
+        self._answers = Answers(self.note, self._known_to_serve)
         self._breaker = Breaker(settings, self.note, self._lives)
         self.agents = Agents(world, settings, self.note)
         self._halves, self._emptying = Halves(self.note), Emptying(world, brokers, self.note)
@@ -201,6 +201,14 @@ class Witness:
 
     def _serving(self) -> dict[Session, dict[Bundle, int]]:
         return {one.agent.sessions.current: one.serving() for one in self._brokers if one.agent.sessions}
+
+    def _known_to_serve(self) -> dict[Session, dict[Bundle, int]]:
+        """Without what a split that failed left: its agent lists none of that, and has it taken back."""
+        unsure = {one.agent.sessions.current: one.runtime.half_split for one in self._brokers if one.agent.sessions}
+        return {
+            session: {bundle: epoch for bundle, epoch in serving.items() if bundle not in unsure[session]}
+            for session, serving in self._serving().items()
+        }
 
     def note(self, breach: str) -> None:
         """Keep the first breach, to be raised after the action."""

@@ -2,7 +2,8 @@
 
 A bundle is owned once its grantee has said `serving` at that epoch, released once its owner has said so, and split once
 its owner has. Whoever leaves has said so and lives. While an owner has neither released nor ended, the next grant
-orders a fence. What is missing from an inventory is not served. Told of what agents send, and of every commit.
+orders a fence. What is missing from an inventory is not served, unless a split failed: then its agent does not know.
+Told of what agents send, and of every commit.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Serving = Mapping[Session, Mapping[Bundle, int]]
 
 
 class Answers:
-    """Of one run. `breach` is told of an entry that nobody's answer led to; `serving`: what each session serves now."""
+    """Of one run. `breach` is told of an entry that nobody's answer led to; `serving`: what each session knows that it
+    serves now."""
 
     def __init__(self, breach: Callable[[str], None], serving: Callable[[], Serving]) -> None:
         self._breach, self._serving = breach, serving
