@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +29,7 @@ from controller.testbed.simulated.checks.refusals import check_commit_refusals, 
 from controller.testbed.simulated.deployment import RESTART_MS, Deployment
 from controller.testbed.simulated.faults.false_records import FalseRecords
 from controller.testbed.simulated.runs import run_seed
+from controller.testbed.simulated.runtime import SimRuntime
 from controller.testbed.simulated.tables import SimFollower, SimJournal, SimStore, Version
 from controller.testbed.simulated.world import World
 
@@ -115,6 +119,31 @@ def test_what_counts_as_missing_and_is_served_is_found(served: dict[Bundle, int]
     missing = owned("releasing", 2, by=str(FIRST), reason="missing_from_inventory")
     answers.commits(following(GRANTED, missing), fold(ClusterState(), GRANTED))
     assert len(found) == wrong
+
+
+def test_what_a_split_left_that_failed_is_in_doubt_until_it_is_dropped_or_served() -> None:
+    """The broker may serve it, and its agent does not count on it: so it lists it in no inventory."""
+
+    class Broker:
+        async def split(self, parent: Bundle, children: dict[Bundle, int]) -> None:
+            raise OSError("the store's disk failed")
+
+        async def drop(self, bundle: Bundle) -> None: ...
+
+        async def serve(self, bundle: Bundle, epoch: int) -> None: ...
+
+    async def run() -> None:
+        broker: Any = Broker()
+        runtime, (low, high) = SimRuntime(broker, Random(1), True, Counter()), BUNDLE.split_at(BUNDLE.middle())
+        with pytest.raises(OSError, match="disk"):
+            await runtime.split(BUNDLE, {low: 2, high: 2})
+        assert runtime.half_split == {low, high}
+        await runtime.drop(low)
+        assert runtime.half_split == {high}
+        await runtime.serve(high, 2)
+        assert runtime.half_split == set()
+
+    asyncio.run(run())
 
 
 def test_leases_that_end_beyond_the_limit_are_found() -> None:
