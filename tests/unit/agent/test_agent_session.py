@@ -270,18 +270,23 @@ def test_a_broker_that_gave_everything_away_deregisters() -> None:
     play(scenario)
 
 
+async def leave_too_late(stage: SessionStage) -> str:
+    """It owns a bundle that nobody takes, and its lease goes on; returns how the leave ended."""
+    await stage.own()
+    leaving = asyncio.create_task(stage.departure.depart(stage.sessions))
+    stage.departure.ask()
+    await settle()
+    stage.now_ms += LEAVE_MS
+    stage.sessions.lease.renew(stage.now_ms, stage.sessions.lease.until_ms - 1)  # its heartbeats went on
+    stage.changes.wake()
+    return await leaving
+
+
 def test_a_broker_that_runs_out_of_time_drops_before_it_deregisters() -> None:
     """Its goodbye frees the bundles at once, so another broker may serve them before the drop."""
 
     async def scenario(stage: SessionStage) -> None:
-        await stage.own()
-        leaving = asyncio.create_task(stage.departure.depart(stage.sessions))
-        stage.departure.ask()
-        await settle()
-        stage.now_ms += LEAVE_MS
-        stage.sessions.lease.renew(stage.now_ms, stage.sessions.lease.until_ms - 1)  # its heartbeats went on
-        stage.changes.wake()
-        assert "others now take over" in await leaving
+        assert "others now take over" in await leave_too_late(stage)
         assert stage.log == [("sent", "leaving", 1), DROP, ("sent", "goodbye", 1)]
 
     play(scenario)
@@ -291,14 +296,7 @@ def test_a_broker_that_leaves_and_cannot_stop_says_no_goodbye_and_may_be_started
     """Its goodbye would free bundles that it goes on serving, until the process has ended."""
 
     async def scenario(stage: SessionStage) -> None:
-        await stage.own()
-        leaving = asyncio.create_task(stage.departure.depart(stage.sessions))
-        stage.departure.ask()
-        await settle()
-        stage.now_ms += LEAVE_MS
-        stage.sessions.lease.renew(stage.now_ms, stage.sessions.lease.until_ms - 1)
-        stage.changes.wake()
-        await leaving
+        await leave_too_late(stage)
         assert ["goes on serving" in text for text in stage.stuck] == [True]
         assert "goodbye" not in stage.outbox.kinds()
 
