@@ -57,7 +57,7 @@ def comparison(results: Results) -> str:
     """A row for each play of balance."""
     phases = [phase.name for phase in load.PHASES[1:]]
     head = ["balancer", "mean spread", "at the end", f"minutes above {WITHIN}", "unloads", *phases]
-    head += [f"all four, in {SHORT_S:.0f} s", "lost", ""]
+    head += [f"mean relief, windows of {SHORT_S:.0f} s", "lost", ""]
     return table(head, [_row(play, results, phases) for play in BALANCING])
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from controller.agent.cluster.calls import PulsarCalls
 from controller.agent.cluster.observer import Listing, Observer
-from controller.agent.cluster.orders import Ended, carry_out
+from controller.agent.cluster.orders import Ended
 from controller.brokers.pulsar.addresses import Directory, Members
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.observe import exclude_namespaces
@@ -29,6 +29,7 @@ from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.credentials import ADMIN
 from controller.testbed.pulsar.spec import CLUSTER_NAME
 from tests.pulsar.waiting import wait_until
+from tests.unit.agent.cluster.carrying import carry
 
 _T = TypeVar("_T")
 Checked = tuple[int, dict[str, dict[str, Any]]]
@@ -75,13 +76,7 @@ class Orders:
 
     def run(self, order: Order) -> Ended:
         async def work(calls: PulsarCalls) -> Ended:
-            run, answer = carry_out(order, self.cluster.spec.manager == "modular"), None
-            while True:
-                try:
-                    answer = await calls.answer(run.send(answer))
-                except StopIteration as stop:
-                    ended: Ended = stop.value
-                    return ended
+            return await carry(order, calls, self.cluster.spec.manager == "modular")
 
         return self._with_calls(work, with_polls=order.kind is OrderKind.SPLIT)
 

@@ -85,7 +85,7 @@ class PulsarCalls:
             return await self._finish_placing(call.bundle)
         if isinstance(call, ask.FindOwner):
             return self._observer.sole_owner_of(str(call.bundle), call.after)
-        after = self._admin.sent  # its lease and its owner were looked at just now: it is sent at once
+        after = self._admin.sent
         return replace(await self._change(call), after=after)
 
     async def read_ring(self, namespace: str) -> tuple[int, ...] | None:
@@ -179,6 +179,7 @@ class PulsarCalls:
         return await placing.wait() if placing is not None else False
 
     async def _change(self, call: ask.Unload | ask.Split) -> ask.Reply:
+        """Send it at once: its lease and its owner were looked at just now."""
         addresses = self._addresses()  # one look: a broker may leave at any time
         source = addresses.get(call.source)
         if source is None:

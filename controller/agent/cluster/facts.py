@@ -110,7 +110,8 @@ class FactReader:
     @property
     def denying(self) -> list[str]:
         """The listed brokers whose last word on what they own was a refusal, the first one first."""
-        return [broker for broker in self._denying if broker in self._poll.members.brokers]
+        listed = frozenset(self._poll.members.brokers)
+        return [broker for broker in self._denying if broker in listed]
 
     async def _read(self) -> None:
         admin, members = self._poll.admin, self._poll.members

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from controller.agent.cluster import orders as ask
 from controller.agent.cluster.calls import PulsarCalls
 from controller.agent.cluster.observer import Listing, Observer
-from controller.agent.cluster.orders import Ended, Reply, carry_out
+from controller.agent.cluster.orders import Ended, Reply
 from controller.brokers.pulsar.addresses import Directory
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.observe import exclude_namespaces
@@ -21,6 +21,7 @@ from controller.brokers.pulsar.poll import ClusterPoll
 from controller.brokers.pulsar.topics import TopicReader
 from controller.domain.ids import Bundle, topic_hash
 from controller.domain.observed import Order, OrderKind, OrderOutcome
+from tests.unit.agent.cluster.carrying import carry
 from tests.unit.brokers.pulsar.stand_in import CLUSTER, Broker, StandIn, hang, ingress_404, stand_in
 
 BUNDLE = Bundle("t1/ns1", 0, 0x80000000)
@@ -96,13 +97,7 @@ async def unload(calls: PulsarCalls, target: str | None = "broker-3:8080", modul
 async def carry_out_split(calls: PulsarCalls, **cause: str) -> Ended:
     """An order whose boundary is the middle of the range."""
     order = Order("o", OrderKind.SPLIT, BUNDLE, "broker-1:8080", "me", 1, None, BUNDLE.middle(), **cause)
-    run, answer = carry_out(order, modular=True), None
-    while True:
-        try:
-            answer = await calls.answer(run.send(answer))
-        except StopIteration as stop:
-            ended: Ended = stop.value
-            return ended
+    return await carry(order, calls, modular=True)
 
 
 async def carry_out_move(
@@ -110,17 +105,7 @@ async def carry_out_move(
 ) -> Ended:
     """`before_the_request`: what happens between the last look at the owner and the first request."""
     order = Order("o", OrderKind.MOVE, BUNDLE, "broker-1:8080", "me", 1, "broker-3:8080")
-    run, answer, happened = carry_out(order, modular), None, False
-    while True:
-        try:
-            call = run.send(answer)
-        except StopIteration as stop:
-            ended: Ended = stop.value
-            return ended
-        if isinstance(call, ask.Unload) and not happened:
-            happened = True
-            before_the_request()
-        answer = await calls.answer(call)
+    return await carry(order, calls, modular, before_the_request)
 
 
 def test_the_modular_manager_takes_the_destination_at_its_leader() -> None:
