@@ -20,7 +20,7 @@ import yaml
 from controller.testbed.kafka import free_ports
 from controller.testbed.local_cluster import LocalCluster
 from tests.e2e.waiting import wait_until
-from tests.unit.observability.exposed import FOLDER
+from tests.unit.observability.exposed import FOLDER, names_of
 from tests.unit.observability.promql import names_in
 from tests.unit.observability.test_alerts import RULES
 
@@ -32,7 +32,6 @@ QUIET = re.compile(
     r"|control_(quarantined|missing_records|refused)|loads_quarantined|agent_(answers|work|lookups|catch_ups|bad_records)"
     r"|http_refused)(_total)?|ballast_agent_work_seconds_bucket"
 )
-OF_PULSAR_AGENT = re.compile(r"ballast_agent_(listed|suspect|polls|observation|orders|order)_\w+")
 
 pytestmark = [
     pytest.mark.e2e,
@@ -107,7 +106,7 @@ def named_metrics() -> set[str]:
     documents = (json.loads(file.read_text(encoding="utf-8")) for file in (FOLDER / "dashboards").glob("*.json"))
     panels = [target["expr"] for one in documents for panel in one["panels"] for target in panel.get("targets", ())]
     found = {name for text in [*panels, *(r["expr"] for r in RULES.values())] for name in names_in(text).metrics}
-    return {name for name in found if not QUIET.fullmatch(name) and not OF_PULSAR_AGENT.fullmatch(name)}
+    return {name for name in found - names_of("pulsar_agent") if not QUIET.fullmatch(name)}
 
 
 def is_firing(query: Callable[[str], list[dict[str, Any]]], name: str) -> bool:

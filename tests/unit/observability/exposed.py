@@ -24,6 +24,12 @@ def series() -> dict[str, frozenset[str]]:
     return found
 
 
+@cache
+def names_of(part: str) -> frozenset[str]:
+    """Names of the series that one kind of process exposes, by part of the page of metrics."""
+    return frozenset(name for one in describe(build_registries()[part]) for name in one.exposed)
+
+
 def faults(expression: str) -> list[str]:
     """What an expression names that does not exist."""
     names, known = names_in(expression), series()
