@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.published.clusters import ClusterBuilder, loads, moves, reason_of
+from benchmarks.published.clusters import ClusterBuilder, bundle_name, cluster, loads, moves, reason_of
 from controller.domain.decision import DecisionKind, Reason
 from controller.domain.holdings import Holdings
 from controller.domain.ids import Bundle
@@ -102,6 +102,25 @@ def test_an_equal_range_of_another_namespace_waits_under_the_modular_manager(man
     other = Bundle.parse(name.replace("t/ns", "t/other"))
     built.state.observed.orders[str(other)] = Order("o1", OrderKind.MOVE, other, "b1", "agent", 7, "b2")
     assert (name in {d.bundle for d in moves(built.second_round())}) == (manager == "extensible")
+
+
+@pytest.mark.parametrize(("manager", "equal"), [("modular", False), ("extensible", True)])
+def test_two_of_equal_ranges_are_not_swapped_under_the_modular_manager(manager: str, equal: bool) -> None:
+    """It takes one order for a range at a time, so such a swap would be refused in every round. 45 % fit nowhere."""
+    built = cluster()
+    built.settings = replace(built.settings, strategy="steady")
+    for broker, parts in (("b0", (45.0, 45.0)), ("b1", (20.0, 35.0)), ("b2", (20.0, 36.0)), ("b3", (20.0, 36.0))):
+        built.broker(broker, cpu=sum(parts))
+        for at, points in enumerate(parts):
+            built.bundle(broker, cpu=points, name=bundle_name(at, f"t/{broker}"))
+    for fact in observe(built).state.observed.facts.values():
+        fact["manager"] = manager  # type: ignore[index]
+    result = built.round()
+    one, other = (str(half.bundle) for half in moves(result)[:2] if half.swapped_with)
+    assert (one.rpartition("/")[2] == other.rpartition("/")[2]) == equal
+    lost_by = {pair["lost_by"] for half in moves(result) for pair in half.evidence["pairs"]}
+    assert (Reason.RANGE_IN_USE.value in lost_by) != equal
+    assert replay_round(json.loads(json.dumps(result.inputs))) == result.plan_hash
 
 
 @pytest.mark.parametrize(("namespace", "moves_again"), [("t/other", False), ("t/ns", True)])

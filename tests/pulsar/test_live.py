@@ -185,8 +185,14 @@ def test_a_stopped_broker_blocks_nobody_else(stage: Stage) -> None:
         stage.wait_until(gone_or_suspect, "the stopped broker to be suspect or gone")
     finally:
         stage.signal(third, signal.SIGCONT)
-    back = f"{SUSPECT}{third}"
-    stage.wait_until(lambda s: back not in s.observed.facts and s.session_of(third) is not None, "its return", LATER_S)
+    suspect = f"{SUSPECT}{third}"
+
+    def is_back(state: ClusterState) -> bool:
+        return suspect not in state.observed.facts and state.session_of(third) is not None
+
+    stage.wait_until(is_back, "its return", LATER_S)
+    stage.pulsar.restart(stage.name_of(third))  # it may be blind to other brokers for good (docs/pulsar.md)
+    stage.wait_until(is_back, "its return after a restart", LATER_S)
 
 
 @contextmanager

@@ -104,13 +104,14 @@ class Frame:
     latencies: Ints | None = None  # [B x LATENCIES] in us, or UNKNOWN; None: unknown for all brokers
     forbidden: Mapping[str, str] = field(default_factory=dict)  # broker or bundle of an observed cluster -> reason
     estimates: Estimates | None = None  # None: before the usage model was asked, and in rounds of 0.1.0
+    one_order_a_range: bool = False  # one at a time, whatever the namespace (Pulsar's modular manager)
 
     @classmethod
     def of(
         cls, at_ms: int, mode: str, brokers: tuple[str, ...], bundles: tuple[str, ...], *,
         broker: Facts, bundle: Facts, row: Facts, usage: Ints, limit: Ints, totals: Ints, row_fields: Ints,
         namespace_bundles: Mapping[str, int], overrides: tuple[Override, ...] = (), latencies: Ints | None = None,
-        forbidden: Mapping[str, str] | None = None,
+        forbidden: Mapping[str, str] | None = None, one_order_a_range: bool = False,
     ) -> Frame:  # fmt: skip
         """A frame of columns by name. `broker`: of BROKER_FACTS, `bundle`: of BUNDLE_FACTS, `row`: of ROW_FACTS.
 
@@ -132,6 +133,7 @@ class Frame:
             overrides=overrides,
             latencies=latencies,
             forbidden=forbidden or {},
+            one_order_a_range=one_order_a_range,
         )
 
     def broker(self, column: str) -> Ints:
@@ -204,6 +206,8 @@ class Frame:
             asked_for["latencies_us"] = self.latencies.tolist()
         if self.forbidden:
             asked_for["forbidden"] = dict(sorted(self.forbidden.items()))
+        if self.one_order_a_range:
+            asked_for["one_order_a_range"] = True
         if self.estimates is not None:
             asked_for["estimates"] = self.estimates.to_json()
         return {
@@ -248,6 +252,7 @@ class Frame:
             latencies=_matrix(stored["latencies_us"], len(LATENCIES)) if "latencies_us" in stored else None,
             forbidden=dict(stored.get("forbidden", {})),
             estimates=Estimates.from_json(stored["estimates"]) if "estimates" in stored else None,
+            one_order_a_range=bool(stored.get("one_order_a_range", False)),
         )
 
 
@@ -260,6 +265,11 @@ def place_of(names: Sequence[Name], name: Name) -> int | None:
 def namespace_of_bundle(name: str) -> str:
     """`tenant/namespace` of a bundle's name, without parsing the range."""
     return name.rpartition("/")[0]
+
+
+def range_of_bundle(name: str) -> str:
+    """The text `0xLLLLLLLL_0xUUUUUUUU` at the end of a bundle's name."""
+    return name.rpartition("/")[2]
 
 
 @lru_cache(maxsize=4)

@@ -80,6 +80,7 @@ def tabulate(
         namespace_bundles=_count_namespaces(state, known),
         overrides=tuple(wish for wish in state.overrides.values() if wish.holds(at_ms)),
         forbidden=_find_forbidden(state, ids, at_ms),
+        one_order_a_range=bool(state.observed.bundles) and state.modular,
     )
 
 

@@ -17,9 +17,9 @@ from controller.policy.strategies.steady.disruption import least_relief_of
 from controller.policy.strategies.steady.model import Model, highest, in_units
 from controller.policy.strategies.steady.pairs import Bounds, Candidates
 from controller.policy.view.costs import Floats
-from controller.policy.view.frame import Ints
+from controller.policy.view.frame import Ints, range_of_bundle
 from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
-from controller.policy.view.snapshot import NO_GROUP
+from controller.policy.view.snapshot import NO_GROUP, Bools
 
 PARTNERS = 4  # targets that are looked into
 PAYS = 2.5  # times what a single move must bring: two bundles are disturbed for it
@@ -138,6 +138,7 @@ def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bou
     rules = (
         (model.avoided(leaving.bundles, np.array([target])), Reason.AVOIDED),
         (model.avoided(returning.bundles, np.array([source])).T, Reason.AVOIDED),
+        (_of_one_range(model, leaving, returning), Reason.RANGE_IN_USE),
         (before - source_after < least, Reason.NOT_WORTH_MOVING),
         (target_after > bounds.target_at_most, Reason.TARGET_ABOVE_MEAN),
         (brings < least, Reason.WOULD_NOT_IMPROVE),
@@ -151,6 +152,15 @@ def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bou
 def _after(used: Floats, change: Floats, rate: Floats) -> Floats:
     """[C x n x m] utilisation [C] after each change of work [C x n x m]."""
     return used[:, None, None] + change * rate[:, None, None]
+
+
+def _of_one_range(model: Model, leaving: Candidates, returning: Candidates) -> Bools:
+    """[n x m] both have the same range, where the cluster takes one order a range: it could not be carried out."""
+    if not model.snapshot.frame.one_order_a_range:
+        return np.zeros((len(leaving.bundles), len(returning.bundles)), bool)
+    names = model.snapshot.bundles
+    gone, back = (np.array([range_of_bundle(names[b]) for b in c.bundles.tolist()]) for c in (leaving, returning))
+    return np.asarray(gone[:, None] == back)
 
 
 def _ruled_out(model: Model, leaving: Candidates, returning: Candidates, shape: tuple[int, ...]) -> Ints:

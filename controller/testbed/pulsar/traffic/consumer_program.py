@@ -64,6 +64,23 @@ class TopicReader:
             }
 
 
+def subscribe(client: Any, pulsar: Any, reader: TopicReader, subscription: str, stopped: threading.Event) -> None:
+    """Subscribe to a topic; tries again while nobody serves it, until the process is told to end."""
+    while not stopped.is_set():
+        try:
+            client.subscribe(
+                reader.topic,
+                subscription,
+                consumer_type=pulsar.ConsumerType.Exclusive,
+                initial_position=pulsar.InitialPosition.Earliest,
+                message_listener=reader.on_message,
+            )
+            return
+        except Exception as error:  # whatever the library raises
+            print(f"{reader.topic} cannot be subscribed to yet: {error!r}", file=sys.stderr)
+            stopped.wait(0.5)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     add_connection_options(parser)
@@ -80,14 +97,9 @@ def main(arguments: list[str] | None = None) -> int:
     control, log = Control(), ClientLog(options.log)
     readers = [TopicReader(topic) for topic in options.topic]
     for reader in readers:
-        client.subscribe(
-            reader.topic,
-            options.subscription,
-            consumer_type=pulsar.ConsumerType.Exclusive,
-            initial_position=pulsar.InitialPosition.Earliest,
-            message_listener=reader.on_message,
-        )
-    print("ready", flush=True)
+        subscribe(client, pulsar, reader, options.subscription, control.stopped)
+    if not control.stopped.is_set():
+        print("ready", flush=True)
 
     def write_progress() -> None:
         for reader in readers:
