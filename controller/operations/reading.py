@@ -19,7 +19,6 @@ from controller.domain.errors import BallastError
 from controller.domain.state import METADATA, ClusterState
 from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.partial.outline import Outline, load_outline
-from controller.ledger.repair.missing import NEXT_STEP, lost_rounds_text
 from controller.ledger.snapshots import load_state
 from controller.operations.capture.about import slice_end_ms
 from controller.process.paths import RUN, START_DEMO
@@ -157,7 +156,11 @@ class Reader:
     def check_rounds_kept(self, name: str) -> None:
         """Raise MissingTable if this table of evidence is not there, and the journal names rounds: that none has run
         would be untrue."""
-        lost = "" if self.exists(name) else lost_rounds_text(name, self.outline().state)
+        if self.exists(name):
+            return
+        from controller.ledger.repair.missing import NEXT_STEP, lost_rounds_text  # rarely needed, and commands start fast
+
+        lost = lost_rounds_text(name, self.outline().state)
         if lost:
             raise MissingTable(
                 f"table {name} {lost}: put a copy of the table in its place if there is one; {NEXT_STEP}, empty "
