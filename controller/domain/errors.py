@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+from collections.abc import Sequence
 
 _LOGIN = re.compile(r"(?<=://)[^@\s]*:[^@\s]*@")  # abfss://container@account has none
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -53,6 +54,12 @@ def printable(text: str, instead: str = "?") -> str:
 def label(name: str) -> str:
     """A name within a message: as it is, unless it is long or holds what cannot be printed."""
     return name if name.isprintable() and len(name) <= SHOWN_CHARS else shown(name)
+
+
+def few_text(names: Sequence[str], most: int = 5) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def describe_error(error: BaseException) -> str:

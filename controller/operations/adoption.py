@@ -14,15 +14,15 @@ from deltalake.exceptions import DeltaError
 
 from controller.bus.cluster import KafkaUnavailable, check_reachable
 from controller.config.settings import Settings
+from controller.domain.another_cluster import find_another_cluster
 from controller.domain.entries import Kind
-from controller.domain.errors import BallastError, label
+from controller.domain.errors import BallastError
 from controller.domain.facts import order_allowance_ms
 from controller.domain.observed import END_RELEASE, RELEASE, Adoption
-from controller.domain.state import METADATA, ClusterState
+from controller.domain.state import ClusterState
 from controller.operations.liveness import SILENT_AFTER_MS, last_word
 from controller.operations.operator import POLL_S, NoAnswer, Operator
 from controller.operations.reading import Reader
-from controller.operations.text import few_text
 from controller.process.clock import wall_ms
 
 AFTER_DEADLINE_S = 10.0  # for the controller to end an order whose deadline has passed
@@ -58,24 +58,6 @@ def read_adoption(settings: Settings) -> Adoption | None:
     return None if state is None else state.observed.adoption
 
 
-def find_another_cluster(state: ClusterState, cluster: str, brokers: Iterable[str]) -> str | None:
-    """Why the Pulsar cluster that answers is not the one of this journal, with the names on both sides; None if nothing
-    speaks against it. `brokers`: those that it lists. One that the journal knows is enough, as brokers come and go.
-
-    Clusters often have the same name, so equal names prove nothing.
-    """
-    adoption, listed = state.observed.adoption, sorted(brokers)
-    if adoption is not None and adoption.is_of_another(cluster):
-        return f"the journal's Pulsar cluster is {label(adoption.cluster)}, not {label(cluster)}"
-    known = sorted(broker.id for broker in state.brokers.values() if broker.authority == METADATA)
-    if not known or set(known) & set(listed):
-        return None
-    return (
-        f"the Pulsar cluster {label(cluster)} has the brokers {few_text(listed)}, and the journal knows "
-        f"{few_text(known)}: none of these"
-    )
-
-
 def refuse_another_cluster(
     settings: Settings, state: ClusterState | None, cluster: str, brokers: Iterable[str]
 ) -> None:
@@ -89,9 +71,9 @@ def where_to_look(settings: Settings) -> str:
     """The next step for a service URL and tables that do not belong together."""
     urls = ", ".join(settings.pulsar_cluster.service_urls)
     return (
-        f"give the cluster's own --service-url (it is {urls}), or name its tables by --conf or --set tables.root=PATH "
-        f"(they are {settings.tables.root}). If all brokers of the right one were replaced, let `ballast agent "
-        "--runtime pulsar` register them first"
+        f"{urls} was asked, with the tables in {settings.tables.root}: give the --service-url of these tables' "
+        "cluster, or that cluster's tables by --conf or --set tables.root=PATH. If all brokers of the right cluster "
+        "have other ids now, let `ballast agent --runtime pulsar --new-brokers` register them first"
     )
 
 

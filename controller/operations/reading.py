@@ -158,7 +158,10 @@ class Reader:
         would be untrue."""
         if self.exists(name):
             return
-        from controller.ledger.repair.missing import NEXT_STEP, lost_rounds_text  # rarely needed, and commands start fast
+        from controller.ledger.repair.missing import (  # rarely needed, and commands start fast
+            NEXT_STEP,
+            lost_rounds_text,
+        )
 
         lost = lost_rounds_text(name, self.outline().state)
         if lost:

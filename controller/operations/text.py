@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from datetime import datetime, timezone
 
 
@@ -47,12 +46,6 @@ def percent_text(fraction: float | None) -> str:
     if fraction is None or math.isnan(fraction):
         return ""
     return f"{100 * fraction:.1f} %".replace("-0.0 %", "0.0 %")  # a sum that is not quite 0
-
-
-def few_text(names: Sequence[str], most: int = 5) -> str:
-    """The first names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def count_text(number: int, one: str, many: str = "") -> str:

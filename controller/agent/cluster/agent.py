@@ -7,7 +7,7 @@ and nothing is balanced until an agent runs again. An unload or a split is sent 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any
 
 from controller.agent.cluster.calls import PulsarCalls
@@ -30,8 +30,9 @@ from controller.agent.session.heartbeat import HeartbeatSender
 from controller.agent.watcher import Watcher
 from controller.brokers.pulsar.observe import exclude_namespaces
 from controller.brokers.pulsar.poll import ClusterPoll, Polled
+from controller.domain.another_cluster import find_another_cluster
 from controller.domain.entries import Entry
-from controller.domain.errors import ConfigError, label
+from controller.domain.errors import ConfigError
 from controller.domain.events import UNLISTED
 from controller.domain.facts import answer_timeout_ms
 from controller.domain.ids import Session
@@ -55,6 +56,7 @@ class ClusterAgent:
         *,
         poll_ms: int = 5_000,
         standby: bool = False,
+        new_brokers: bool = False,
         margin_ms: int = 1_000,
         process: Mapping[str, Any] | None = None,
         metrics: AgentMetrics | None = None,
@@ -62,12 +64,14 @@ class ClusterAgent:
         boot_ms: Callable[[], int] = clock.boot_ms,
         wall_ms: Callable[[], int] = clock.wall_ms,
     ) -> None:
-        """`poll`: started. `overrides`: how Pulsar's figures are taken. `standby`: wait while another agent lives."""
+        """`poll`: started. `overrides`: how Pulsar's figures are taken. `standby`: wait while another agent lives.
+        `new_brokers`: begin even if the journal knows none of the cluster's brokers, but others."""
         self.metrics = metrics or AgentMetrics()
         self.cluster_metrics = ClusterMetrics(self.metrics.registry, lambda: boot_ms() / 1000)
         poll.on_topics_read = self.cluster_metrics.note_topics_read
         self._nonce, self._poll, self._connections, self._options = nonce, poll, connections, options
         self._overrides, self._poll_ms, self._standby, self._margin_ms = overrides, poll_ms, standby, margin_ms
+        self._new_brokers = new_brokers
         self._process, self._on_begin = dict(process or {}), on_begin
         self._boot_ms, self._wall_ms = boot_ms, wall_ms
         self._life = Lifecycle(connections)
@@ -142,7 +146,8 @@ class ClusterAgent:
         reader = self._life.open_reader([self._connections.names.journal_feed], self.watcher.take)
         try:
             await self.watcher.start(reader)
-            check_cluster(self.watcher.state, self._poll.cluster)
+            state, listed = self.watcher.state, self._poll.members.brokers
+            check_cluster(state, self._poll.cluster, state.brokers if self._new_brokers else listed)
             self._life.start(self.watcher.run())
             rival = None if self._options.take_over else await self._listen_for_rivals()
             if rival is not None:
@@ -276,12 +281,12 @@ class ClusterAgent:
                 self._speaker.send(session, "goodbye")
 
 
-def check_cluster(state: ClusterState, cluster: str) -> None:
-    """Raise ConfigError where the journal has adopted another Pulsar cluster: this one's brokers would be registered
-    beside that one's."""
-    adoption = state.observed.adoption
-    if adoption is not None and adoption.is_of_another(cluster):
+def check_cluster(state: ClusterState, cluster: str, brokers: Collection[str]) -> None:
+    """Raise ConfigError where the journal is about another Pulsar cluster: this one's brokers would be registered
+    beside that one's, and could then be adopted in its place."""
+    found = find_another_cluster(state, cluster, brokers, by_living=False)
+    if found is not None:
         raise ConfigError(
-            f"the journal's Pulsar cluster is {label(adoption.cluster)}, and this is {label(cluster)}; nothing was "
-            "registered: give the cluster's own pulsar_cluster.service_urls, or tables and topics of its own"
+            f"{found}; nothing was registered: give the cluster's own pulsar_cluster.service_urls, or tables and "
+            "topics of its own. If all its brokers have other ids now, start once with --new-brokers"
         )

@@ -24,7 +24,7 @@ from controller.config.placement_values import placement_settings
 from controller.config.settings import Settings
 from controller.domain.errors import BallastError
 from controller.domain.facts import MUST_BE_OFF
-from controller.domain.observed import Adoption
+from controller.domain.observed import Adoption, AdoptionPhase
 from controller.domain.state import LIVE, ClusterState
 from controller.operations.adoption import controller_lives, read_state, refuse_another_cluster
 from controller.operations.adoption_text import adoption_text
@@ -65,10 +65,11 @@ def adopt(
     settings = connection.settings()
     state = read_state(settings)
     found = asyncio.run(_read(settings, state))
-    may = not found.obstacles
+    may, known = not found.obstacles, None if state is None else state.observed.adoption
     if not as_json:
-        _print(found, None if state is None else state.observed.adoption)
-    adoption = _adopt(settings, found, why, timeout) if apply and may else None
+        _print(found, known)
+    already = known if not found.plan and known is not None and known.phase is AdoptionPhase.ADOPTED else None
+    adoption = already or _adopt(settings, found, why, timeout) if apply and may else None
     if as_json:
         emit_json(
             {
@@ -80,6 +81,8 @@ def adopt(
         )
     elif adoption is None:
         emit_text("Nothing was changed: --apply does it." if may else "Nothing was changed. Mend this first.")
+    elif already is not None:
+        emit_text("Nothing was changed: it is adopted, and every broker has the settings.")
     else:
         _print_next(settings)
     if not may:

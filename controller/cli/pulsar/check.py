@@ -22,10 +22,11 @@ from controller.cli.pulsar.connection import Connection, takes_connection
 from controller.cli.show import emit_json, emit_table, emit_text
 from controller.config.placement_values import placement_settings
 from controller.config.settings import Settings
+from controller.domain.another_cluster import find_another_cluster
 from controller.domain.facts import LEADER
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.state import ClusterState
-from controller.operations.adoption import find_another_cluster, read_state, where_to_look
+from controller.operations.adoption import read_state, where_to_look
 from controller.operations.pulsar_requirements import (
     WRONG,
     Requirement,

@@ -75,13 +75,16 @@ def agent(
     standby: Annotated[
         bool, typer.Option("--standby", help="With `pulsar`: wait while another agent observes the cluster.")
     ] = False,
+    new_brokers: Annotated[
+        bool, typer.Option("--new-brokers", help="With `pulsar`: all brokers have other ids than the journal knows.")
+    ] = False,
 ) -> None:
     """Report load, hold the lease, follow the journal, hand bundles over, answer lookups."""
     if runtime is Runtime.PULSAR:
         if broker_id:
             raise ConfigError("--broker-id is not for --runtime pulsar: one agent observes all brokers of the cluster")
         settings = connection.settings()
-        ending = asyncio.run(run_cluster_agent(settings, take_over=take_over, standby=standby))
+        ending = asyncio.run(run_cluster_agent(settings, take_over=take_over, standby=standby, new_brokers=new_brokers))
         _end(ending)
     settings = load_settings(connection.conf, connection.profile, overrides=connection.sets or [])
     try:

@@ -45,7 +45,7 @@ def reads_topics(manager: Manager | None, cluster: PulsarCluster) -> bool:
     return manager is Manager.EXTENSIBLE or cluster.modular_topics
 
 
-async def run_cluster_agent(settings: Settings, *, take_over: bool, standby: bool) -> Ending:
+async def run_cluster_agent(settings: Settings, *, take_over: bool, standby: bool, new_brokers: bool) -> Ending:
     """Run until a signal, another agent or a failure ends it. Raises CallFailed if the cluster cannot be read."""
     configure_logs(settings.logging.level, settings.logging.json_lines, broker="pulsar", cluster=settings.cluster.name)
     check_old_place(settings)
@@ -69,6 +69,7 @@ async def run_cluster_agent(settings: Settings, *, take_over: bool, standby: boo
                 Overrides(host_cpu=cluster.host_cpu, unknown_nic_gbps=cluster.nic_gbps),
                 poll_ms=options.report_interval_ms,
                 standby=standby,
+                new_brokers=new_brokers,
                 margin_ms=settings.control.margin_ms,
                 process={"host": socket.gethostname(), "pid": os.getpid(), "started_ms": wall_ms()},
                 metrics=metrics,

@@ -9,6 +9,7 @@ from controller.config.placement_values import placement_settings
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
+from controller.domain.errors import few_text
 from controller.domain.state import LIVE, METADATA, ClusterState
 from controller.ledger.loads_progress import loads_progress
 from controller.operations.adoption_text import adoption_text
@@ -18,7 +19,7 @@ from controller.operations.evidence_view import EvidenceView, no_rounds_text
 from controller.operations.overview import BAD_PER_HOUR, ROUNDS_MISSED
 from controller.operations.quarantine import count_rules, quarantined
 from controller.operations.reading import MissingTable, Reader
-from controller.operations.text import count_text, duration_text, few_text
+from controller.operations.text import count_text, duration_text
 
 HOUR_MS = 3_600_000
 

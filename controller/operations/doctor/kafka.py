@@ -17,13 +17,13 @@ from controller.bus.scan import scan
 from controller.bus.topic_owner import TopicOwner, newest_owner
 from controller.bus.topics import TopicFacts, TopicNames, TopicSpec, check_topic, describe_topics, live_topics
 from controller.config.settings import Settings
-from controller.domain.errors import BadRecord, BallastError, ConfigError, describe_error
+from controller.domain.errors import BadRecord, BallastError, ConfigError, describe_error, few_text
 from controller.domain.events import Heartbeat, parse_heartbeat
 from controller.domain.ids import Session
 from controller.domain.state import ClusterState, is_foreign
 from controller.operations.doctor.finding import Finding, Page, fine, note, severe, warning
 from controller.operations.liveness import SILENT_AFTER_MS, Heard, engine_text, last_word
-from controller.operations.text import count_text, duration_text, few_text
+from controller.operations.text import count_text, duration_text
 
 ANSWER_MS = 5_000
 LISTEN_BACK_MS = 20_000  # of heartbeats, which come every few seconds

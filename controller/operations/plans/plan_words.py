@@ -8,10 +8,11 @@ from typing import Any
 
 from controller.domain.decision import EXECUTED, PlanPhase, Reason
 from controller.domain.entries import Entry
+from controller.domain.errors import few_text
 from controller.domain.reasons.words import describe_reason
 from controller.operations.evidence_words import missed_text
 from controller.operations.plans.kept_plans import BEHIND, CARRIES_OUT, fold_plans, is_waiting
-from controller.operations.text import count_text, few_text, time_text
+from controller.operations.text import count_text, time_text
 
 MOST_MOVES = 3  # named in an entry's words
 _EXPIRED, _OVERTAKEN = "expired", "overtaken"

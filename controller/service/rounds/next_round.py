@@ -16,13 +16,13 @@ from controller.backtest.advise.advice import Advice, advice_of
 from controller.backtest.advise.rounds import ShadowRound
 from controller.config.settings import Settings
 from controller.domain.decision import MOVES, PlanPhase
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, few_text
 from controller.domain.ownership import IN_FLIGHT
 from controller.domain.state import LIVE, ClusterState
 from controller.ledger.loads_progress import loads_progress
 from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
-from controller.operations.text import count_text, duration_text, few_text, time_text
+from controller.operations.text import count_text, duration_text, time_text
 from controller.policy.round import RoundInputs, run_round
 from controller.policy.strategies import get
 from controller.policy.view.tabulate import Columns

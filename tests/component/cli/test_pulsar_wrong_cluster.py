@@ -11,13 +11,13 @@ import pytest
 
 from controller.brokers.pulsar.addresses import open_directory
 from controller.brokers.pulsar.admin import PulsarAdmin
+from controller.domain.another_cluster import find_another_cluster
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ConfigError
 from controller.domain.facts import MUST_BE_OFF
 from controller.domain.state import METADATA
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
-from controller.operations.adoption import find_another_cluster
 from controller.process.clock import wall_ms
 from tests.unit.brokers.pulsar.stand_in import CLUSTER, StandIn, say, stand_in
 from tests.unit.brokers.pulsar.test_pulsar_recording import ballast, cluster
@@ -88,7 +88,8 @@ def test_a_cluster_of_other_brokers_is_refused_whatever_its_name(site: Site, lin
     site.keep(journal_of(ELSEWHERE, "b:1", adopted=adopted))
     code, said = site.run(line)
     assert (code, site.brokers.changes) == (1, [])
-    assert "a:1, b:1" in said
+    assert "a:1, b:1: none of these" in said
+    assert f"{site.brokers.brokers[0].url} was asked" in said
     assert "broker-1:8080, broker-2:8080, broker-3:8080" in said
 
 
@@ -98,6 +99,14 @@ def test_the_journals_own_cluster_is_released(site: Site, adopted: str) -> None:
     code, said = site.run("release --apply")
     assert (code, "Still to do: Kafka does not answer" in said) == (1, True), said
     assert site.brokers.overrides == {SHEDDING: "true"}
+
+
+def test_an_adopted_cluster_whose_brokers_have_the_settings_is_not_adopted_again(site: Site) -> None:
+    """The journal's entry would say that they were there before. A release goes by the first one all the same."""
+    site.keep(journal_of(HERE, adopted=CLUSTER))
+    code, said = site.run("adopt --apply --why again")
+    assert (code, site.brokers.changes) == (0, []), said
+    assert "Nothing was changed: it is adopted, and every broker has the settings." in said
 
 
 def test_check_says_that_the_journal_is_anothers(site: Site) -> None:
@@ -118,6 +127,18 @@ def test_what_speaks_against_a_cluster() -> None:
         assert find(released) is not None
         released.command(kind)
     assert find(released) is None, "a journal may be used for another cluster once its first is given back"
+
+
+def test_a_broker_that_was_registered_by_mistake_and_is_gone_proves_nothing() -> None:
+    """Once it had been, the settings of its cluster could be written in place of those of the right one."""
+    driver = journal_of(HERE, ELSEWHERE)
+    driver.tell(HERE, "goodbye")
+    found = find_another_cluster(driver.state, CLUSTER, [HERE])
+    assert found is not None
+    assert f"the brokers {HERE}, and the journal's live brokers are {ELSEWHERE}: none of these" in found
+    assert find_another_cluster(driver.state, CLUSTER, [HERE], by_living=False) is None, "an agent may come back to it"
+    driver.tell(ELSEWHERE, "goodbye")
+    assert find_another_cluster(driver.state, CLUSTER, [HERE]) is None, "no agent runs: all that are known count"
 
 
 def test_a_configured_name_that_the_brokers_contradict_is_an_error() -> None:

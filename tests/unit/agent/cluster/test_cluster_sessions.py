@@ -14,8 +14,9 @@ from controller.domain.entries import Kind
 from controller.domain.errors import ConfigError
 from controller.domain.ids import Session
 from controller.domain.observed import Adoption, AdoptionPhase
-from controller.domain.state import ClusterState
+from controller.domain.state import METADATA, ClusterState
 from tests.unit.agent.agent_world import Journal
+from tests.unit.control.observed_driver import ObservedDriver
 
 LEASE_MS = 6_000
 FIRST = Session("a:1", 1, "n", 1)
@@ -98,10 +99,21 @@ def test_a_broker_that_restarted_gets_the_next_session() -> None:
 
 def test_an_agent_observes_only_the_cluster_that_the_journal_has_adopted() -> None:
     state = ClusterState()
-    check_cluster(state, "blue")
+    check_cluster(state, "blue", ["a:1"])
     state.observed.adoption = Adoption(AdoptionPhase.ADOPTED, {}, 7, cluster="blue")
-    check_cluster(state, "blue")
-    with pytest.raises(ConfigError, match="Pulsar cluster is blue, and this is green; nothing was registered"):
-        check_cluster(state, "green")
+    check_cluster(state, "blue", ["a:1"])
+    with pytest.raises(ConfigError, match="Pulsar cluster is blue, not green; nothing was registered"):
+        check_cluster(state, "green", ["a:1"])
     state.observed.adoption = Adoption(AdoptionPhase.RELEASED, {}, 9, cluster="blue")
-    check_cluster(state, "green")
+    check_cluster(state, "green", ["a:1"])
+
+
+def test_an_agent_observes_no_cluster_of_which_the_journal_knows_no_broker() -> None:
+    """Two clusters are often called alike. What an agent registers could be adopted in place of the right cluster."""
+    state = ObservedDriver().state
+    check_cluster(state, "local", ["a:1"])
+    driver = ObservedDriver()
+    driver.join("a:1", nonce="agent", authority=METADATA, runtime="pulsar", can_fence=False)
+    check_cluster(driver.state, "local", ["b:1", "a:1"])
+    with pytest.raises(ConfigError, match="the brokers b:1, and the journal knows a:1: none of these; nothing"):
+        check_cluster(driver.state, "local", ["b:1"])
