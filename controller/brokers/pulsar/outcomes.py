@@ -52,7 +52,8 @@ _NOT_ALLOWED = "Unauthorized to "  # Pulsar 4.0, to a role that it knows
 _ADVICE = {
     Outcome.UNAUTHENTICATED: "give credentials that the cluster accepts (--token-file, --oauth2-key-file, TLS options)",
     Outcome.FORBIDDEN: "reading loads takes a super-user role: see docs/pulsar.md for roles",
-    Outcome.UNREACHABLE: "is the address right, and can this machine reach it?",
+    Outcome.UNREACHABLE: "is the address right, with the port of the web service (8080) and not the binary one (6650), "
+    "and can this machine reach it?",
     Outcome.TLS: "give the certificate authority of the brokers (--tls-ca-file), and certificate and key if they ask",
     Outcome.TIMED_OUT: "is the broker overloaded, or a firewall silent? pulsar_cluster.read_timeout_s waits longer",
     Outcome.REDIRECTED: "if that address belongs to the cluster, add it to --service-url",

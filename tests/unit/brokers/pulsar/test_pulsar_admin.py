@@ -14,6 +14,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.outcomes import Answer, CallFailed, Outcome
 from controller.brokers.pulsar.slots import PER_BROKER, Slots
+from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.domain.errors import ConfigError
 from controller.pulsar.address import check_web_address
 from tests.unit.brokers.pulsar.stand_in import Broker, StandIn, broken_off, hang, say, stand_in, status
@@ -112,6 +113,23 @@ def test_nobody_listening_is_unreachable_and_asked_twice() -> None:
 
     found = with_cluster(scenario)
     assert found.outcome is Outcome.UNREACHABLE
+
+
+def test_a_port_that_closes_every_connection_may_be_the_binary_one() -> None:
+    async def scenario() -> str:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        settings = PulsarCluster(service_urls=(f"http://127.0.0.1:{port}",))
+        async with server, PulsarAdmin(settings) as admin:
+            return str((await admin.get(PATH)).failure())
+
+    found = asyncio.run(scenario())
+    assert "Server disconnected without sending a response" in found
+    assert "the web service (8080) and not the binary one (6650)" in found
 
 
 def test_a_closed_connection_is_tried_again() -> None:
