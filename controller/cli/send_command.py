@@ -14,6 +14,7 @@ from controller.operations.commands import send_and_wait
 from controller.operations.operator import Outcome
 
 ANSWER_S = 30.0
+_BECOME_ORDERS = frozenset({"unload_bundle", "unload_namespace", "split_bundle"})  # in an observed cluster
 
 
 def carry_out(
@@ -46,6 +47,8 @@ def print_outcome(outcome: Outcome, kind: str, as_json: bool, more: Mapping[str,
     elif outcome.accepted:
         rest = f"; {outcome.reason}" if outcome.reason else ""
         typer.echo(f"accepted: {kind} {outcome.command_id}, journal seq {outcome.seq}{rest}")
+        if outcome.observed and kind in _BECOME_ORDERS:
+            typer.echo(f"Pulsar may still refuse it: `ballast explain {outcome.command_id}` tells what became of it")
     else:
         typer.echo(f"ballast: rejected: {outcome.reason} (command {outcome.command_id})", err=True)
     if not outcome.accepted:

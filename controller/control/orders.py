@@ -21,6 +21,7 @@ from controller.domain.strict_json import is_whole
 
 MOST_BACK_OFF = 6  # doublings
 MAX_DETAIL_CHARS = 500
+MOST_LIVE = 5  # brokers named to who asked for one that is not known
 _BY_EXECUTOR = frozenset(OrderOutcome) - {OrderOutcome.EXPIRED, OrderOutcome.EXECUTOR_GONE, OrderOutcome.RELEASED}
 
 
@@ -87,7 +88,8 @@ def _describe_release(ctx: Context) -> str:
     if newest is None or not ctx.state.observed.released:
         return "a release of the cluster was sent right after"
     who = f" by {newest.who}" if newest.who else ""
-    return f"the cluster was released{who}, to balance itself: `ballast pulsar adopt` lets Ballast send orders again"
+    again = "`ballast pulsar adopt --apply` lets Ballast send orders again"
+    return f"the cluster was released{who}, to balance itself: {again}"
 
 
 def _bundle_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
@@ -146,7 +148,9 @@ def _target_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
     if target is None:
         return None
     broker = ctx.state.brokers.get(target)
-    if broker is None or ctx.state.session_of(target) is None:
+    if broker is None:
+        return Refusal(Reason.BROKER_GONE, _describe_unknown(ctx, target))
+    if ctx.state.session_of(target) is None:
         return Refusal(Reason.BROKER_GONE, f"{target} is gone")
     if target == wanted.seen.broker:
         return Refusal(Reason.STALE_DECISION, f"{target} owns {wanted.name} already")
@@ -159,6 +163,13 @@ def _target_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
     if target not in ctx.placement or not ctx.placement.allows(wanted.seen.bundle.namespace, target):
         return Refusal(Reason.ISOLATION, f"isolation keeps {wanted.seen.bundle.namespace} away from {target}")
     return _crowding_refusal(ctx, wanted.seen, target)
+
+
+def _describe_unknown(ctx: Context, target: str) -> str:
+    """A broker that was never registered is a typing error most of the time, so the answer names those that live."""
+    live = sorted(broker.id for broker in ctx.state.live_brokers())
+    more = f" and {len(live) - MOST_LIVE} more" if len(live) > MOST_LIVE else ""
+    return f"there is no broker {target}; live: {', '.join(live[:MOST_LIVE]) or 'none'}{more}"
 
 
 def _crowding_refusal(ctx: Context, seen: Observation, target: str) -> Refusal | None:

@@ -102,7 +102,8 @@ def find_order_obstacle(state: ClusterState, placement: PlacementSettings) -> st
         return None
     facts, adoption = state.observed.facts, state.observed.adoption
     if adoption is not None and state.observed.released:
-        return f"the cluster was released by {adoption.who or 'somebody'}: `ballast pulsar adopt` takes it over again"
+        who = adoption.who or "somebody"
+        return f"the cluster was released by {who}: `ballast pulsar adopt --apply` takes it over again"
     if DENIED in facts:
         return f"the cluster lets Ballast send no orders: {facts[DENIED].get('why')}"
     try:

@@ -22,6 +22,7 @@ from controller.config.table_root import table_root
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
 from controller.domain.events import VERSION
+from controller.domain.state import METADATA
 from controller.ledger.follower import Follower
 from controller.process.clock import wall_ms
 from controller.process.interrupts import check_interrupt
@@ -42,6 +43,7 @@ class Outcome:
     accepted: bool
     reason: str
     seq: int
+    observed: bool = False  # the brokers' own cluster decides ownership, and may refuse what was accepted here
 
 
 class Operator:
@@ -104,7 +106,8 @@ class Operator:
             for entry in self.poll():
                 if entry.command_id == command_id and _answers(entry):
                     accepted = entry.kind is Kind.COMMAND_ACCEPTED
-                    return Outcome(command_id, accepted, entry.reason or "", entry.seq)
+                    observed = self.follower.state.authority == METADATA
+                    return Outcome(command_id, accepted, entry.reason or "", entry.seq, observed)
             if time.monotonic() > deadline:
                 raise NoAnswer(
                     f"command {command_id} has no answer after {timeout_s:g} s; it stays in Kafka and is carried out "

@@ -13,6 +13,11 @@ def time_text(at_ms: int | None) -> str:
     return datetime.fromtimestamp(at_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def minute_text(at_ms: int | None) -> str:
+    """`2026-11-21 04:50` in UTC, for a time whose seconds say nothing; empty for an unknown or zero time."""
+    return time_text(at_ms).rpartition(":")[0]
+
+
 def duration_text(ms: float | None) -> str:
     """`850 ms`, `4.2 s`, `3m 10s`, `2h 05m`, `3d 4h`."""
     if ms is None:

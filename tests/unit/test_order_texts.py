@@ -6,9 +6,12 @@ import pytest
 
 from controller.cli.look.journal import print_entries
 from controller.config.load import load_settings
+from controller.config.placement_values import placement_settings
+from controller.domain.decision import Reason
 from controller.domain.entries import Kind
+from controller.domain.reasons.table import REASON_TABLE
 from controller.domain.state import LIVE
-from controller.operations.bundles import unassigned_text
+from controller.operations.bundles import find_order_obstacle, unassigned_text
 from controller.operations.doctor.cluster import check_pulsar
 from controller.operations.doctor.finding import Severity
 from controller.operations.text import time_text
@@ -63,6 +66,15 @@ def test_the_doctor_warns_of_what_keeps_orders_back_where_they_are_wanted(mode: 
     (finding,) = check_pulsar(driver.state, settings)
     assert finding.severity is severity
     assert "loadBalancerSheddingEnabled is true" in finding.text
+
+
+def test_what_says_how_to_send_orders_again_names_no_dry_run() -> None:
+    driver = observed_driver()
+    driver.command("release")
+    obstacle = find_order_obstacle(driver.state, placement_settings(load_settings(None)))
+    assert obstacle == "the cluster was released by tester: `ballast pulsar adopt --apply` takes it over again"
+    for reason in (Reason.RELEASED, Reason.ANOTHER_BALANCER):
+        assert "`ballast pulsar adopt --apply`" in REASON_TABLE[reason].act
 
 
 def test_bundles_that_pulsar_has_not_assigned_yet_are_told() -> None:

@@ -8,11 +8,12 @@ import typer
 
 from controller.cli.choices import bundle_states
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
-from controller.cli.show import emit_json, emit_table, emit_text, rate_text, time_text
+from controller.cli.show import emit_json, emit_table, emit_text, rate_text
 from controller.domain.errors import BadRecord
 from controller.operations.bundles import unassigned_text
 from controller.operations.overview import bundle_rows
 from controller.operations.reading import Reader
+from controller.operations.text import minute_text
 
 app = new_app()
 Namespace = Annotated[str | None, typer.Option("--namespace", help="Only bundles of this tenant/namespace.")]
@@ -54,7 +55,7 @@ def bundles(
                 rate_text(row["msg_rate"], "/s"),
                 rate_text(row["throughput"], "B/s"),
                 None if row["topics"] is None else round(row["topics"]),
-                time_text(row["moved_at_ms"]),
+                minute_text(row["moved_at_ms"]),  # the time of a round, not of the move: seconds would look exact
             )
             for row in rows[:limit]
         ],

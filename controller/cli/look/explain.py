@@ -34,7 +34,7 @@ from controller.operations.explain import LOOK_BACK, is_broker, reason_document
 from controller.operations.explain import explain as explain_document
 from controller.operations.plans.plan_words import became_text, part_sentence, plan_text
 from controller.operations.reading import Reader
-from controller.operations.text import count_text
+from controller.operations.text import count_text, minute_text
 from controller.operations.why.commanded import commanded_texts
 
 app = new_app()
@@ -80,7 +80,7 @@ def _print_decision(document: Mapping[str, Any]) -> None:
             ("decision", decision["decision_id"]),
             ("round", _round_text(decision, of_round)),
             ("strategy", _strategy_text(decision, of_round)),
-            ("kind", f"{kind_text(decision)}, {decision['label']}"),
+            ("kind", ", ".join(dict.fromkeys([kind_text(decision), str(decision["label"])]))),  # not `skip, skip`
             ("reason", why_text(decision)),
             ("bundle", decision["bundle"] and f"{decision['bundle']} at epoch {decision['epoch']}"),
             ("boundary", boundary_text(decision)),
@@ -197,8 +197,9 @@ def _print_command(document: Mapping[str, Any]) -> None:
 def _print_bundle(document: Mapping[str, Any]) -> None:
     now = dict(document["now"])
     moved_at_ms, entry_at_ms = now.pop("moved_at_ms", None), now.pop("entry_at_ms")
-    times = [("since (UTC)", entry_at_ms), ("grace period from (UTC)", moved_at_ms)]
-    emit_facts([*now.items(), *((name, time_text(at_ms) if at_ms else None) for name, at_ms in times)])
+    # The grace period counts from the time of a round, not of the move: seconds would look exact.
+    times = [("since (UTC)", time_text(entry_at_ms)), ("grace period from (UTC)", minute_text(moved_at_ms))]
+    emit_facts([*now.items(), *((name, text or None) for name, text in times)])
     typer.echo("")
     print_decisions(document["decisions"], "nothing was decided about it")
     print_realised(document["realised"])

@@ -20,6 +20,7 @@ from controller.config.table_root import table_root
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BadRecord
 from controller.domain.observed import OrderKind
+from controller.domain.state import METADATA, ClusterState
 from controller.domain.strict_json import is_whole
 from controller.ledger.follower import Follower
 from controller.operations.plans.plan_words import entry_text
@@ -31,6 +32,9 @@ from schemas.journal import JOURNAL
 
 app = new_app()
 POLL_S = 0.25
+# What a session's end means in a Pulsar cluster, where no broker says goodbye: its agent does. Whether for one broker
+# that Pulsar lists no longer or for all as it stops itself, the entry does not tell.
+_OBSERVED_ENDS = {"goodbye": "goodbye: Pulsar lists it no longer, or its agent stopped"}
 Since = Annotated[
     int | None, typer.Option("--since", help="Entries above this seq; by default the newest ones.", min=0)
 ]
@@ -70,7 +74,13 @@ def journal(
     elif as_json:
         emit_json([_document(entry) for entry in entries])
     else:
-        print_entries(entries)
+        has_ends = any(entry.kind is Kind.SESSION_ENDED for entry in entries)
+        print_entries(entries, words=end_words(reader.outline().state) if has_ends else None)
+
+
+def end_words(state: ClusterState) -> Mapping[str, str]:
+    """What reasons of ended sessions mean in this cluster, where it is more than the reason says."""
+    return _OBSERVED_ENDS if state.authority == METADATA else {}
 
 
 def _matches(entry: Entry, kind: str | None, bundle: str | None, hidden: Collection[str]) -> bool:
@@ -85,33 +95,33 @@ def _follow(settings: Settings, first: Sequence[Entry], wanted: Callable[[Entry]
     last = first[-1].seq if first else follower.seq
     try:
         for entry in first:
-            _line(entry, as_json)
+            _line(entry, as_json, follower.state)
         if follower.seq > last:  # committed between the two reads
             missed = Reader(settings).rows("journal", "seq", above=last, up_to=follower.seq).sort_by("seq")
-            _lines((Entry.from_row(row) for row in missed.to_pylist()), wanted, as_json)
+            _lines((Entry.from_row(row) for row in missed.to_pylist()), wanted, as_json, follower.state)
         while True:
-            _lines(follower.catch_up(), wanted, as_json)
+            _lines(follower.catch_up(), wanted, as_json, follower.state)
             time.sleep(POLL_S)
     except KeyboardInterrupt:
         return
 
 
-def _lines(entries: Iterable[Entry], wanted: Callable[[Entry], bool], as_json: bool) -> None:
+def _lines(entries: Iterable[Entry], wanted: Callable[[Entry], bool], as_json: bool, state: ClusterState) -> None:
     for entry in entries:
         if wanted(entry):
-            _line(entry, as_json)
+            _line(entry, as_json, state)
 
 
-def _line(entry: Entry, as_json: bool) -> None:
+def _line(entry: Entry, as_json: bool, state: ClusterState) -> None:
     if as_json:
         emit_json(_document(entry))
     else:
-        typer.echo("  ".join(str(cell) for cell in _cells(entry) if cell not in (None, "")))
+        typer.echo("  ".join(str(cell) for cell in _cells(entry, end_words(state)) if cell not in (None, "")))
 
 
 def print_entries(entries: Sequence[Entry], title: str = "", words: Mapping[str, str] | None = None) -> None:
     """Print a table of entries, also for `explain`. `words`: the reasons of decisions, with their figures, and
-    of commands."""
+    of commands; the reasons of ended sessions (`end_words`)."""
     columns = ["seq >", "at (UTC)", "kind", "about", "what …", "reason", "cause"]
     emit_table(columns, [_cells(entry, words or {}) for entry in entries], title, empty="no entry matches")
 
@@ -126,6 +136,8 @@ def _why(entry: Entry, words: Mapping[str, str]) -> str:
     if entry.kind in (Kind.COMMAND_ACCEPTED, Kind.COMMAND_REJECTED):
         return _why_commanded(entry)
     known = words.get(entry.decision_id or "") if entry.reason else None
+    if entry.kind is Kind.SESSION_ENDED:
+        known = words.get(entry.reason or "")
     if entry.reason == COMMANDED:
         known = words.get(entry.command_id or "")
     return known or reason_text(entry.reason)

@@ -205,7 +205,8 @@ def round_text(last: Mapping[str, Any] | None) -> str:
     if last is None:
         return "none yet"
     sources = ", ".join(last["sources"]) or "none"
-    who = f"{last['round_id']} by {last['strategy']}, {duration_text(last['age_ms'])} ago"
+    when = f"at {time_text(last['at_ms'])} UTC"  # the id of a round is its time, too, but nobody reads milliseconds
+    who = f"{last['round_id']} {when} by {last['strategy']}, {duration_text(last['age_ms'])} ago"
     deeds = f"{count_text(last['moves'], 'move')}, {count_text(last['splits'], 'split')}"
     scores = f"mean load {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"
     if not percent_text(last["mean_score"]):

@@ -92,7 +92,7 @@ CONFIGURED: Mapping[Reason, Explained] = {
         ("another balancer may act in this cluster",),
         "A broker's configuration lets Pulsar shed or split bundles by itself, so Ballast sends no orders. Two "
         "balancers would undo each other's moves.",
-        "`ballast pulsar check` names broker, setting and value; `ballast pulsar adopt` changes them.",
+        "`ballast pulsar check` names broker, setting and value; `ballast pulsar adopt --apply` changes them.",
     ),
     Reason.NON_PERSISTENT: Explained(
         ("it holds non-persistent topics, which lose messages in a move",),

@@ -39,6 +39,7 @@ from controller.operations.liveness import OFFLINE, Heard
 from controller.operations.overview import broker_rows
 from controller.operations.overview import status as status_of
 from controller.operations.reading import Reader
+from controller.operations.text import minute_text
 from controller.policy.strategies import get
 from controller.policy.strategies.headroom import Headroom
 from controller.process.paths import ROOT
@@ -146,6 +147,7 @@ def test_status_says_when_a_controller_is_silent(run: ShortRun) -> None:
 def test_a_round_without_scores_says_so(run: ShortRun) -> None:
     last = status_of(Reader(run.settings), run.now_ms, None, "not asked")["last_round"]
     assert "mean " in round_text(last)
+    assert f"{last['round_id']} at {time_text(last['at_ms'])} UTC by {last['strategy']}" in round_text(last)
     assert round_text({**last, "mean_score": None, "max_score": None}).endswith("no broker had a score")
     assert round_text(None) == "none yet"
 
@@ -258,7 +260,19 @@ def test_a_bundle_is_where_it_is_since_the_journal_says_so(document: Any, ballas
     assert told["entry_at_ms"] > moved.moved_at_ms
     facts = dict(line.split("  ", 1) for line in ballast("explain", str(moved.bundle))[1].split("\n\n")[0].splitlines())
     assert facts["since (UTC)"].strip() == time_text(entries[moved.seq])
-    assert facts["grace period from (UTC)"].strip() == time_text(moved.moved_at_ms)
+    assert facts["grace period from (UTC)"].strip() == minute_text(moved.moved_at_ms)
+    row = next(row for row in document("bundles") if row["bundle"] == str(moved.bundle))
+    assert row["moved_at_ms"] == moved.moved_at_ms
+    _, out, _ = ballast("bundles")
+    shown = next(line for line in out.splitlines() if line.startswith(str(moved.bundle)))
+    assert shown.rstrip().endswith(f"  {minute_text(moved.moved_at_ms)}"), "no seconds, which would look exact"
+
+
+def test_explain_says_the_kind_of_a_skip_once(document: Any, ballast: Any) -> None:
+    rows = document("decisions --skips --limit 1000")
+    skip = next(row for row in rows if row["kind"] == row["label"] == "skip")
+    facts = dict(line.split("  ", 1) for line in ballast("explain", skip["decision_id"])[1].splitlines()[:6])
+    assert facts["kind"].strip() == "skip"
 
 
 def test_explain_says_why_a_bundle_was_placed_where_it_is(document: Any, ballast: Any, run: ShortRun) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,24 +13,32 @@ from typing import Any
 
 import pytest
 
+from controller.cli.look.journal import end_words
 from controller.cli.main import main
 from controller.domain.entries import Entry, Kind
+from controller.domain.events import UNLISTED
+from controller.domain.state import METADATA
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
 from controller.process.clock import wall_ms
+from controller.process.paths import ROOT
 from tests.component.ui.driven import drive
 from tests.unit.control.observed_driver import BUNDLES
+from tests.unit.control.step_driver import StepDriver
 
+WHAT_IT_MEANS = "goodbye: Pulsar lists it no longer, or its agent stopped"
 FIRST, SECOND, THIRD, FOURTH = map(str, BUNDLES)
 Ballast = Callable[[str], tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One bundle moved, one is on its way, one has lost its owner, one is claimed by two brokers."""
+    """One bundle moved, one is on its way, one has lost its owner, one is claimed by two brokers; a broker is gone."""
     folder = tmp_path_factory.mktemp("observed")
     driver = drive()
     driver.tell("c:1", "observed", removed=[THIRD])
+    driver.join("d:1", nonce="agent", authority=METADATA, runtime="pulsar", can_fence=False)
+    driver.say(driver.sessions["d:1"], "goodbye", reason=UNLISTED)
     driver.tell("a:1", "observed", disputed=[FOURTH])
     root = TableRoot(folder)
     root.create_all()
@@ -76,7 +87,7 @@ def test_bundles_are_shown_and_chosen_by_their_observed_state(ballast: Ballast) 
 
 def test_brokers_hold_what_they_are_observed_to_own(ballast: Ballast) -> None:
     rows = {row["broker"]: row for row in document(ballast, "brokers")}
-    assert {broker: row["bundles"] for broker, row in rows.items()} == {"a:1": 1, "b:1": 2, "c:1": 0}
+    assert {broker: row["bundles"] for broker, row in rows.items()} == {"a:1": 1, "b:1": 2, "c:1": 0, "d:1": 0}
     code, out, err = ballast("brokers")
     assert (code, err) == (0, "")
     assert all(broker in out for broker in rows)
@@ -95,3 +106,24 @@ def test_a_bundle_is_explained_by_its_orders(ballast: Ballast) -> None:
 def test_the_journal_is_narrowed_to_orders(ballast: Ballast) -> None:
     rows = document(ballast, "journal --kind order_ended")
     assert [(row["bundle"], row["broker"]) for row in rows] == [(FIRST, "b:1")]
+
+
+def test_the_end_of_a_session_is_no_goodbye_of_the_broker(tables: Path, ballast: Ballast) -> None:
+    (row,) = document(ballast, "journal --kind session_ended")
+    assert (row["broker"], row["reason"]) == ("d:1", "goodbye"), "what is stored"
+    code, out, err = ballast("journal --kind session_ended")
+    assert (code, err) == (0, "")
+    assert WHAT_IT_MEANS in " ".join(out.split())
+    argv = [sys.executable, "-m", "controller.cli.main", "journal", "--follow", "--kind", "session_ended"]
+    argv += ["--limit", "1", "--set", f"tables.root={tables}"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=ROOT) as follower:
+        assert follower.stdout is not None
+        assert WHAT_IT_MEANS in follower.stdout.readline()
+        follower.send_signal(signal.SIGINT)
+        assert follower.wait(60) == 0
+
+
+def test_where_brokers_follow_the_journal_a_goodbye_is_one() -> None:
+    driver = StepDriver()
+    driver.join("a:1")
+    assert end_words(driver.state) == {}

@@ -120,7 +120,7 @@ def test_no_order_after_a_release_until_the_cluster_is_adopted() -> None:
     assert not driver.state.observed.orders
     driver.command("end_release")
     driver.command("split_bundle", bundle=str(FIRST))
-    assert "ballast pulsar adopt" in driver.rejection()
+    assert "`ballast pulsar adopt --apply` lets Ballast send orders again" in driver.rejection()
     driver.command("adopt", before=OFF)
     driver.wait(1_000)
     assert str(FIRST) in driver.state.observed.orders, "the drain goes on"

@@ -6,7 +6,7 @@ import pytest
 
 from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.entries import Kind
-from controller.domain.events import BrokerEvent, Heartbeat
+from controller.domain.events import UNLISTED, BrokerEvent, Heartbeat
 from controller.domain.ids import Bundle, Session
 from controller.domain.observed import Order, OrderKind
 from controller.domain.state import METADATA
@@ -539,6 +539,21 @@ def test_the_end_of_a_split_has_the_boundary_that_the_agent_used(told: object, k
     (ended,) = driver.end_order(FIRST, "split", owner="a:1", **account)
     assert (ended.kind, ended.data.get("boundary")) == (Kind.ORDER_ENDED, kept)
     assert ("boundary" in ended.data) is (kept is not None)
+
+
+def test_a_target_that_never_existed_is_not_called_gone() -> None:
+    driver = observed_driver()
+    driver.command("unload_bundle", bundle=str(FIRST), to="broker9:8080")
+    assert driver.rejection().endswith("there is no broker broker9:8080; live: a:1, b:1, c:1")
+    for broker in ("d:1", "e:1", "f:1", "g:1"):
+        driver.join(broker, nonce="agent", authority=METADATA, runtime="pulsar", can_fence=False)
+        driver.configure(broker)
+    driver.say(driver.sessions["b:1"], "goodbye", reason=UNLISTED)
+    driver.silent.add("b:1")
+    driver.command("unload_namespace", namespace="t/n", to="broker9:8080")
+    assert driver.rejection().endswith("live: a:1, c:1, d:1, e:1, f:1 and 1 more")
+    driver.command("unload_bundle", bundle=str(FIRST), to="b:1")
+    assert driver.rejection().endswith("b:1 is gone"), "its session has ended"
 
 
 def test_a_move_has_no_boundary() -> None:
