@@ -12,9 +12,9 @@ from enum import Enum
 
 from deltalake.exceptions import DeltaError
 
+from controller.agent.cluster.another_cluster import find_another_cluster
 from controller.bus.cluster import KafkaUnavailable, check_reachable
 from controller.config.settings import Settings
-from controller.domain.another_cluster import find_another_cluster
 from controller.domain.entries import Kind
 from controller.domain.errors import BallastError
 from controller.domain.facts import order_allowance_ms

@@ -7,9 +7,10 @@ and nothing is balanced until an agent runs again. An unload or a split is sent 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
+from controller.agent.cluster.another_cluster import check_cluster
 from controller.agent.cluster.calls import PulsarCalls
 from controller.agent.cluster.executor import OrderExecutor
 from controller.agent.cluster.facts import FactReader
@@ -30,13 +31,11 @@ from controller.agent.session.heartbeat import HeartbeatSender
 from controller.agent.watcher import Watcher
 from controller.brokers.pulsar.observe import exclude_namespaces
 from controller.brokers.pulsar.poll import ClusterPoll, Polled
-from controller.domain.another_cluster import find_another_cluster
 from controller.domain.entries import Entry
-from controller.domain.errors import ConfigError
 from controller.domain.events import UNLISTED
 from controller.domain.facts import answer_timeout_ms
 from controller.domain.ids import Session
-from controller.domain.state import METADATA, ClusterState
+from controller.domain.state import METADATA
 from controller.loads.recorded import Overrides, Recorded, to_load_report
 from controller.process import clock
 
@@ -279,14 +278,3 @@ class ClusterAgent:
         for session in self.sessions.list_brokers({}):
             if session in self.watcher.state.sessions:
                 self._speaker.send(session, "goodbye")
-
-
-def check_cluster(state: ClusterState, cluster: str, brokers: Collection[str]) -> None:
-    """Raise ConfigError where the journal is about another Pulsar cluster: this one's brokers would be registered
-    beside that one's, and could then be adopted in its place."""
-    found = find_another_cluster(state, cluster, brokers, by_living=False)
-    if found is not None:
-        raise ConfigError(
-            f"{found}; nothing was registered: give the cluster's own pulsar_cluster.service_urls, or tables and "
-            "topics of its own. If all its brokers have other ids now, start once with --new-brokers"
-        )

@@ -10,6 +10,7 @@ from dataclasses import asdict
 
 import typer
 
+from controller.agent.cluster.another_cluster import find_another_cluster
 from controller.agent.cluster.facts import read_broker_facts, uses_failure_domains
 from controller.brokers.pulsar.addresses import Members, open_directory, read_leader
 from controller.brokers.pulsar.admin import PulsarAdmin
@@ -22,7 +23,6 @@ from controller.cli.pulsar.connection import Connection, takes_connection
 from controller.cli.show import emit_json, emit_table, emit_text
 from controller.config.placement_values import placement_settings
 from controller.config.settings import Settings
-from controller.domain.another_cluster import find_another_cluster
 from controller.domain.facts import LEADER
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.state import ClusterState

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from controller.agent.cluster.another_cluster import find_another_cluster
 from controller.brokers.pulsar.addresses import open_directory
 from controller.brokers.pulsar.admin import PulsarAdmin
-from controller.domain.another_cluster import find_another_cluster
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ConfigError
 from controller.domain.facts import MUST_BE_OFF

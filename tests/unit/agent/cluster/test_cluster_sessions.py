@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from controller.agent.cluster.agent import check_cluster
+from controller.agent.cluster.another_cluster import check_cluster
 from controller.agent.cluster.sessions import ClusterSessions
 from controller.agent.session.lease import Lease
 from controller.agent.session.registration import Verdict

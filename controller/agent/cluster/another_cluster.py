@@ -5,9 +5,9 @@ Clusters often have the same name, so equal names prove nothing. Brokers come an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from controller.domain.errors import few_text, label
+from controller.domain.errors import ConfigError, few_text, label
 from controller.domain.state import METADATA, ClusterState
 
 
@@ -29,3 +29,14 @@ def find_another_cluster(
         return None
     ours = f"the journal's live brokers are {few_text(living)}" if living else f"the journal knows {few_text(known)}"
     return f"the Pulsar cluster {label(cluster)} has the brokers {few_text(listed)}, and {ours}: none of these"
+
+
+def check_cluster(state: ClusterState, cluster: str, brokers: Collection[str]) -> None:
+    """Raise ConfigError where the journal is about another Pulsar cluster: this one's brokers would be registered
+    beside that one's, and could then be adopted in its place."""
+    found = find_another_cluster(state, cluster, brokers, by_living=False)
+    if found is not None:
+        raise ConfigError(
+            f"{found}; nothing was registered: give the cluster's own pulsar_cluster.service_urls, or tables and "
+            "topics of its own. If all its brokers have other ids now, start once with --new-brokers"
+        )
