@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from controller.control.context import Context
 from controller.domain.decision import Reason
 from controller.domain.entries import Kind
+from controller.domain.errors import few_text
 from controller.domain.events import BrokerEvent
 from controller.domain.facts import DENIED, find_other_balancer, is_suspect
 from controller.domain.ids import Session
@@ -21,7 +22,6 @@ from controller.domain.strict_json import is_whole
 
 MOST_BACK_OFF = 6  # doublings
 MAX_DETAIL_CHARS = 500
-MOST_LIVE = 5  # brokers named to who asked for one that is not known
 _BY_EXECUTOR = frozenset(OrderOutcome) - {OrderOutcome.EXPIRED, OrderOutcome.EXECUTOR_GONE, OrderOutcome.RELEASED}
 
 
@@ -167,9 +167,8 @@ def _target_refusal(ctx: Context, wanted: Wanted) -> Refusal | None:
 
 def _describe_unknown(ctx: Context, target: str) -> str:
     """A broker that was never registered is a typing error most of the time, so the answer names those that live."""
-    live = sorted(broker.id for broker in ctx.state.live_brokers())
-    more = f" and {len(live) - MOST_LIVE} more" if len(live) > MOST_LIVE else ""
-    return f"there is no broker {target}; live: {', '.join(live[:MOST_LIVE]) or 'none'}{more}"
+    live = [broker.id for broker in ctx.state.live_brokers()]
+    return f"there is no broker {target}; live: {few_text(live) or 'none'}"
 
 
 def _crowding_refusal(ctx: Context, seen: Observation, target: str) -> Refusal | None:

@@ -43,7 +43,7 @@ class Outcome:
     accepted: bool
     reason: str
     seq: int
-    observed: bool = False  # the brokers' own cluster decides ownership, and may refuse what was accepted here
+    observed: bool = False  # in a cluster that decides ownership itself, and may refuse what was accepted
 
 
 class Operator:

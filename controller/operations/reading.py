@@ -158,16 +158,13 @@ class Reader:
         would be untrue."""
         if self.exists(name):
             return
-        from controller.ledger.repair.missing import (  # rarely needed, and commands start fast
-            NEXT_STEP,
-            lost_rounds_text,
-        )
+        from controller.ledger.repair import missing  # rarely needed, and commands start fast
 
-        lost = lost_rounds_text(name, self.outline().state)
+        lost = missing.lost_rounds_text(name, self.outline().state)
         if lost:
             raise MissingTable(
-                f"table {name} {lost}: put a copy of the table in its place if there is one; {NEXT_STEP}, empty "
-                "(`ballast repair` says what else is missing)"
+                f"table {name} {lost}: put a copy of the table in its place if there is one; {missing.NEXT_STEP}, "
+                "empty (`ballast repair` says what else is missing)"
             )
 
     def exists(self, name: str) -> bool:

@@ -105,8 +105,8 @@ def test_a_bundle_with_hundreds_of_clients_arrives_at_the_exact_broker(stage: St
 
 def test_equal_ranges_of_two_namespaces_do_not_take_each_others_destination(stage: Stage) -> None:
     """The modular load manager keeps destinations by range text alone: the second order waits for the first one's end.
-    Each of the two bundles arrives at its own target. A client may be faster than a busy target now and then, which is
-    no taking: that would hit one bundle of nearly every pair."""
+    Each of the two bundles arrives at its own target. Now and then a client is faster than a busy target; a destination
+    that was taken would show in nearly every pair."""
     missed = []
     for one, other in zip(stage.bundles(ONE), stage.bundles(OTHER), strict=True):
         first = stage.other(stage.settled(one))

@@ -64,7 +64,7 @@ class ClusterAgent:
         wall_ms: Callable[[], int] = clock.wall_ms,
     ) -> None:
         """`poll`: started. `overrides`: how Pulsar's figures are taken. `standby`: wait while another agent lives.
-        `new_brokers`: begin even if the journal knows none of the cluster's brokers, but others."""
+        `new_brokers`: start although the journal knows none of the cluster's brokers."""
         self.metrics = metrics or AgentMetrics()
         self.cluster_metrics = ClusterMetrics(self.metrics.registry, lambda: boot_ms() / 1000)
         poll.on_topics_read = self.cluster_metrics.note_topics_read
@@ -145,8 +145,8 @@ class ClusterAgent:
         reader = self._life.open_reader([self._connections.names.journal_feed], self.watcher.take)
         try:
             await self.watcher.start(reader)
-            state, listed = self.watcher.state, self._poll.members.brokers
-            check_cluster(state, self._poll.cluster, state.brokers if self._new_brokers else listed)
+            brokers = None if self._new_brokers else self._poll.members.brokers
+            check_cluster(self.watcher.state, self._poll.cluster, brokers)
             self._life.start(self.watcher.run())
             rival = None if self._options.take_over else await self._listen_for_rivals()
             if rival is not None:

@@ -76,7 +76,7 @@ def agent(
         bool, typer.Option("--standby", help="With `pulsar`: wait while another agent observes the cluster.")
     ] = False,
     new_brokers: Annotated[
-        bool, typer.Option("--new-brokers", help="With `pulsar`: all brokers have other ids than the journal knows.")
+        bool, typer.Option("--new-brokers", help="With `pulsar`: start although the journal knows none of the brokers.")
     ] = False,
 ) -> None:
     """Report load, hold the lease, follow the journal, hand bundles over, answer lookups."""

@@ -267,11 +267,6 @@ def namespace_of_bundle(name: str) -> str:
     return name.rpartition("/")[0]
 
 
-def range_of_bundle(name: str) -> str:
-    """The text `0xLLLLLLLL_0xUUUUUUUU` at the end of a bundle's name."""
-    return name.rpartition("/")[2]
-
-
 @lru_cache(maxsize=4)
 def namespaces_of(bundles: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
     """The sorted namespaces of these bundles, and [N] the index of each bundle's. Keeps the newest clusters."""

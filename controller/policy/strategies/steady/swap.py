@@ -17,9 +17,10 @@ from controller.policy.strategies.steady.disruption import least_relief_of
 from controller.policy.strategies.steady.model import Model, highest, in_units
 from controller.policy.strategies.steady.pairs import Bounds, Candidates
 from controller.policy.view.costs import Floats
-from controller.policy.view.frame import Ints, range_of_bundle
+from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
 from controller.policy.view.snapshot import NO_GROUP, Bools
+from controller.pulsar.system_namespaces import range_of_bundle_name
 
 PARTNERS = 4  # targets that are looked into
 PAYS = 2.5  # times what a single move must bring: two bundles are disturbed for it
@@ -159,7 +160,7 @@ def _of_one_range(model: Model, leaving: Candidates, returning: Candidates) -> B
     if not model.snapshot.frame.one_order_a_range:
         return np.zeros((len(leaving.bundles), len(returning.bundles)), bool)
     names = model.snapshot.bundles
-    gone, back = (np.array([range_of_bundle(names[b]) for b in c.bundles.tolist()]) for c in (leaving, returning))
+    gone, back = (np.array([range_of_bundle_name(names[b]) for b in c.bundles.tolist()]) for c in (leaving, returning))
     return np.asarray(gone[:, None] == back)
 
 
