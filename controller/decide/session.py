@@ -85,7 +85,7 @@ class DecideSession:
         self._check_time(line.now_ms)
         frame = self._frame(line)
         self._now_ms = line.now_ms
-        self._usage, estimates = observe(self._usage, frame)
+        self._usage, estimates = observe(self._usage, frame, grace_ms=self._settings.shed.grace_period_ms)
         return from_frame(replace(frame, estimates=estimates), self._settings)
 
     def _check_time(self, now_ms: int) -> None:

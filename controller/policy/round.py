@@ -171,7 +171,8 @@ def unpack_memory(stored: Mapping[str, Any]) -> dict[str, Any]:
 def _frame(inputs: RoundInputs) -> tuple[Frame, UsageModel]:
     frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
     frame = add_unreported_violations(inputs.state, frame, inputs.settings)
-    usage, estimates = observe(inputs.usage, frame, by_traffic=inputs.by_traffic, figures=inputs.figures)
+    grace_ms = inputs.settings.shed.grace_period_ms
+    usage, estimates = observe(inputs.usage, frame, inputs.by_traffic, inputs.figures, grace_ms)
     facts = count_rule_facts(inputs.state, frame, inputs.settings)
     return replace(frame, rule_facts=facts, estimates=estimates), usage
 

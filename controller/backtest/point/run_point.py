@@ -45,7 +45,7 @@ def play(prepared: Prepared, decide: Decide, settings: PolicySettings) -> tuple[
             world.advance(step)
         ahead = last + 1
         frame = frames.frame(round_, world.bundles, world.owners_at(round_))
-        usage, estimates = observe(usage, frame)
+        usage, estimates = observe(usage, frame, grace_ms=settings.shed.grace_period_ms)
         snapshot = from_frame(replace(frame, estimates=estimates), settings)
         plan = decide(snapshot, memory)
         memory = plan.outcome.memory

@@ -39,10 +39,14 @@ LARGEST = 2.0**53  # of an estimate in whole units: a sum of a few still fits
 
 
 def observe(
-    model: UsageModel, frame: Frame, by_traffic: bool = False, figures: Mapping[str, Figure] = MappingProxyType({})
+    model: UsageModel,
+    frame: Frame,
+    by_traffic: bool = False,
+    figures: Mapping[str, Figure] = MappingProxyType({}),
+    grace_ms: int = 0,
 ) -> tuple[UsageModel, Estimates]:
     """The model after this round, and what it makes of the frame. `by_traffic`: readings are not believed where traffic
-    has suddenly changed. `figures`: see `follow_readings`."""
+    has suddenly changed. `figures`: see `follow_readings`. `grace_ms`: for so long a bundle that moved stays."""
     seen = Seen.of(frame)
     model = model.aligned(frame.brokers, frame.bundles).forget_ended(frame.broker("incarnation"))
     full = seen.usage >= FULL * seen.limit
@@ -58,7 +62,7 @@ def observe(
     if drivers is not None:
         model = learn(model, seen, drivers.unit, full, misread)
     model, correction = follow_networks(model, frame, seen)
-    return _estimate(model, frame, seen, correction)
+    return _estimate(model, frame, seen, correction, grace_ms)
 
 
 def _telling(model: UsageModel, seen: Seen, full: Bools) -> Bools:
@@ -143,7 +147,9 @@ def _with_bases(model: UsageModel, seen: Seen) -> UsageModel:
     return replace(model, brokers=states)
 
 
-def _estimate(model: UsageModel, frame: Frame, seen: Seen, correction: Ints) -> tuple[UsageModel, Estimates]:
+def _estimate(
+    model: UsageModel, frame: Frame, seen: Seen, correction: Ints, grace_ms: int
+) -> tuple[UsageModel, Estimates]:
     unit = model.drivers.unit if model.drivers is not None else np.zeros(len(DRIVER_COLUMNS))
     heard = np.bincount(seen.bundle, minlength=len(frame.bundles)) > 0
     load = weigh(seen.full, unit)
@@ -176,6 +182,7 @@ def _estimate(model: UsageModel, frame: Frame, seen: Seen, correction: Ints) -> 
                 _whole(np.nan_to_num(brokers.error) * scale),
                 _whole(base * scale),
                 _whole(np.minimum(speed, SLOWEST) * PERMILLE),
+                _whole(speed * _settled(frame, cost, grace_ms) * scale),
             ]
         ),
         burst=burst,
@@ -186,6 +193,13 @@ def _estimate(model: UsageModel, frame: Frame, seen: Seen, correction: Ints) -> 
         rounds=model.rounds,
         wander_permille=round(PERMILLE * max(0.0, model.wander or 0.0) ** 0.5),
     )
+
+
+def _settled(frame: Frame, cost: Floats, grace_ms: int) -> Floats:
+    """[B] of brokers' work, the part for bundles that did not move lately."""
+    owner, moved_at_ms = frame.bundle("owner"), frame.bundle("moved_at_ms")  # 0: never moved
+    stayed = (owner != NOBODY) & ((moved_at_ms == 0) | (frame.at_ms - moved_at_ms >= grace_ms))
+    return np.asarray(np.bincount(owner[stayed], cost[stayed], len(frame.brokers)), np.float64)
 
 
 def _follow_steps(model: UsageModel, change: Floats, usage: Floats) -> UsageModel:

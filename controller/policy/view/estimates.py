@@ -14,7 +14,7 @@ from controller.domain.load import RESOURCES
 
 Ints = NDArray[np.int64]
 
-BROKER_ESTIMATES = ("cpu_used", "cpu_error", "cpu_base", "speed_permille")
+BROKER_ESTIMATES = ("cpu_used", "cpu_error", "cpu_base", "speed_permille", "cpu_settled")
 NETWORKS = ("bandwidth_in", "bandwidth_out")
 BUNDLE_ESTIMATES = ("cpu_cost", "cpu_error", "lasting_permille", "burst_rounds")
 PERMILLE = 1000
@@ -30,7 +30,8 @@ class Estimates:
     """B brokers, N bundles. CPU in thousandths of a percent of a core, errors as standard deviations.
 
     `cpu_used`: by a broker for the bundles that it owns, base included. `cpu_base`: without any traffic.
-    `speed_permille`: what work costs there, PERMILLE at the usual broker. `burst`: [B x R] usage not expected to last.
+    `speed_permille`: what work costs there, PERMILLE at the usual broker. `cpu_settled`: of what a broker uses, the
+    part for bundles that may move again. `burst`: [B x R] usage not expected to last.
     `correction`: [B x NETWORKS] what to add to a reading of bandwidth, in bytes/s.
     `cpu_cost`: of a bundle on the usual broker. `lasting_permille`: the part of its load that is expected to last.
     `burst_rounds`: how long its bursts last; 0: it has none.

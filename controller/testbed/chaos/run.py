@@ -34,13 +34,15 @@ class NotWhole(BallastError):
 
 @dataclass(slots=True)
 class Record:
-    """What was done and measured. `calm_ms`: phases on the boot clock, without the failovers."""
+    """What was done and measured. `calm_ms`: phases on the boot clock, without the failovers. `noticed_ms`: of each
+    failover, the part until the journal had the end of the killed broker's session."""
 
     faults: Counter[str] = field(default_factory=Counter)
     storms: int = 0
     whole_after_s: list[float] = field(default_factory=list)
     calm_ms: list[tuple[float, float]] = field(default_factory=list)
     failovers_ms: list[float] = field(default_factory=list)
+    noticed_ms: list[float] = field(default_factory=list)
 
 
 class Chaos:
@@ -123,14 +125,20 @@ class Chaos:
         """Kill the broker with the most bundles, and wait until others serve all of them."""
         owned = Counter(served_bundles(self.stage.cluster.state).values())
         ((victim, bundles),) = owned.most_common(1)
+        cluster, session = self.stage.cluster, self.stage.cluster.state.session_of(victim)
         self._tell(f"{victim} is killed alone, with {bundles} bundles")
         began_s = time.monotonic()
         self.stage.kill(victim)
         try:
-            self.stage.cluster.wait_until(lambda s: self._is_served_without(victim, s), WHOLE_WITHIN_S, "the failover")
-            self.record.failovers_ms.append(1000 * (time.monotonic() - began_s))
+            cluster.wait_until(lambda s: s.session_of(victim) != session, WHOLE_WITHIN_S, f"the end of {session}")
+            noticed_s = time.monotonic()
+            cluster.wait_until(lambda s: _is_served_without(victim, s), WHOLE_WITHIN_S, "the failover")
+            ended_s = time.monotonic()
         finally:
             self.stage.release(victim)
+        self.record.failovers_ms.append(1000 * (ended_s - began_s))
+        self.record.noticed_ms.append(1000 * (noticed_s - began_s))
 
-    def _is_served_without(self, victim: str, state: ClusterState) -> bool:
-        return is_served(state) and victim not in served_bundles(state).values()
+
+def _is_served_without(victim: str, state: ClusterState) -> bool:
+    return is_served(state) and victim not in served_bundles(state).values()

@@ -29,7 +29,7 @@ from controller.testbed.kafka_settings import Door
 from controller.testbed.local_cluster import LocalCluster
 
 JOB, STORE, KAFKA = "job", "store", "kafka"
-OVERRIDES = ("rounds.mode=live", "control.trigger_ms=400", "agent.report_interval_ms=5000", "logging.json_lines=true")
+OVERRIDES = ("rounds.mode=live", "agent.report_interval_ms=5000", "logging.json_lines=true")
 ANSWER_S = 10.0
 START_S = 240.0  # of a job, beside whatever else a storm strikes
 

@@ -51,6 +51,7 @@ def judge(stage: Stage, workload: Workload, record: Record, minutes: float, poss
         "whole_after_s": _spread(record.whole_after_s),
         "failovers": len(record.failovers_ms),
         "failover_ms": _spread(record.failovers_ms),
+        "failover_noticed_ms": _spread(record.noticed_ms),
         "lease_ms": lease_ms,
         "calm_hand_overs": len(calm),
         "calm_gap_beyond_interval_ms": _spread([beyond_interval_ms(gap) for gap in calm]),

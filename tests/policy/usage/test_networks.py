@@ -8,7 +8,7 @@ import pytest
 from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, RESOURCES, UNKNOWN
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
-from controller.policy.view.estimates import NETWORKS, Estimates
+from controller.policy.view.estimates import BROKER_ESTIMATES, NETWORKS, Estimates
 from controller.policy.view.frame import Frame
 
 OUT = RESOURCES.index("bandwidth_out")
@@ -76,9 +76,10 @@ def test_nothing_is_corrected_where_nothing_is_read() -> None:
 
 
 def test_estimates_are_read_back_as_they_were_stored() -> None:
-    ints = iter(np.arange(2 * (4 + len(RESOURCES) + 2) + 3 * 4))
+    own = len(BROKER_ESTIMATES)
+    ints = iter(np.arange(2 * (own + len(RESOURCES) + 2) + 3 * 4))
     parts = [np.array([next(ints) for _ in range(rows * width)]).reshape(rows, width)
-             for rows, width in ((2, 4), (2, len(RESOURCES)), (2, len(NETWORKS)), (3, 4))]  # fmt: skip
+             for rows, width in ((2, own), (2, len(RESOURCES)), (2, len(NETWORKS)), (3, 4))]  # fmt: skip
     stored = Estimates(*parts, rounds=3, wander_permille=5)
     read = Estimates.from_json(stored.to_json())
     for name in ("brokers", "burst", "correction", "bundles"):

@@ -149,17 +149,18 @@ class Planner:
 
     def _bounds(self, source: int, relief: Floats) -> list[Bounds]:
         """What one move off the source must bring. Where nothing but small bundles is left, less: of a pressing
-        broker; of one that has only such, if all of them together bring as much as one move must, and more than the
-        estimate may be wrong; of one far above the level, whose larger bundles may not move now, if they bring enough
-        of its excess."""
-        usual = Bounds(self.least, 0.0, self.ceiling)
+        broker, however small they are if all of them bring enough of its excess; of one that has only such, if together
+        they bring as much as one move must, and more than the estimate may be wrong; of one far above the level, whose
+        larger bundles may not move now, if they bring enough of its excess."""
+        usual, pressing = Bounds(self.least, 0.0, self.ceiling), bool(self.pressing[source])
         excess = float(self.model.score[source] - self.model.level)
         fitting = relief[relief <= max(excess, self.least)]  # a larger one cannot move, and stops none of the others
-        largest = float((fitting if self.pressing[source] and len(fitting) else relief).max())
-        if self.pressing[source] or self._are_enough(source, relief, largest, excess):
-            softer = usual._replace(least=min(self.least, max(HALF * largest, SMALLEST * self.least)))
-            return [usual, softer] if largest >= UNNOTICED * self.least else [softer]
-        return [usual]
+        largest = float((fitting if pressing and len(fitting) else relief).max())
+        if not pressing and not self._are_enough(source, relief, largest, excess):
+            return [usual]
+        smallest = 0.0 if pressing and _sum_of(relief) >= ENOUGH * excess else SMALLEST * self.least
+        softer = usual._replace(least=min(self.least, max(HALF * largest, smallest)))
+        return [usual, softer] if largest >= UNNOTICED * self.least else [softer]
 
     def _are_enough(self, source: int, relief: Floats, largest: float, excess: float) -> bool:
         """Whether bundles of which none brings what a move must bring enough together."""
@@ -167,7 +168,7 @@ class Planner:
         far = excess > SMALL_FROM * self.model.norm and largest < self.least
         if not only_small and not far:
             return False
-        together = min(float(np.maximum(relief, 0.0).sum()), excess)
+        together = min(_sum_of(relief), excess)
         enough = max(self.least, NOISE_ERRORS * float(self.model.error[source]))
         return (only_small and together >= enough) or (far and together >= ENOUGH * excess)
 
@@ -324,3 +325,8 @@ class Planner:
 
     def _why(self, source: int) -> Reason:
         return Reason.OVERLOADED if self.model.is_overloaded(source) else Reason.ABOVE_MEAN
+
+
+def _sum_of(relief: Floats) -> float:
+    """What bundles bring together."""
+    return float(np.maximum(relief, 0.0).sum())

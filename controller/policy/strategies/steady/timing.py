@@ -1,10 +1,11 @@
 """When a round of `steady` acts: on what is above the tolerance by more than chance, and lasts.
 
 What does not last is left out of brokers' scores already (`policy/usage/bursts`). Here remains how certain a deviation
-is: the tolerance is widened by what the estimate may be wrong, and by how far the brokers' loads wander from round to
-round, as what is balanced more finely than that is lost again before it pays. Both are bounded: nothing learned hides a
-broker far above its level. In the first rounds nobody knows yet what lasts: a cluster in which no broker is overloaded
-or far above the level may just be having a burst and is watched.
+is: the tolerance is widened by what the estimate may be wrong, the more the more brokers there are, as one of many is
+far off by chance; and by how far the brokers' loads wander from round to round, as what is balanced more finely than
+that is lost again before it pays. Both are bounded: nothing learned hides a broker far above its level. In the first
+rounds nobody knows yet what lasts: a cluster in which no broker is overloaded may just be having a burst, and is
+watched, unless a broker is far above the level and the others are uneven, too.
 
 A broker *wants filling* when its bundles bring it next to nothing of what they could: at once, or, when they bring a
 little, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
@@ -26,8 +27,12 @@ from controller.policy.view.frame import Ints
 from controller.policy.view.snapshot import Bools, Snapshot
 
 FIRST_ROUNDS = 3
-FAR_AT_FIRST = 450  # permille above the level: a cluster that begins like this is not just having a burst
-BEGIN_ERRORS, END_ERRORS = 2.0, 1.5  # standard deviations of the estimate, besides the tolerance
+FAR_AT_FIRST = 450  # permille above the level, and
+UNEVEN_AT_FIRST = 225  # permille off it on average (root mean square): more than a burst of some bundles
+# Standard deviations of the estimate, besides the tolerance, from which a broker is relieved: so many that chance
+# brings one of all the brokers there in one round of eight.
+BROKERS, BEGIN_ERRORS = (6, 8, 16, 32, 64, 128, 256, 512, 1024), (2.0, 2.15, 2.4, 2.65, 2.9, 3.1, 3.3, 3.5, 3.7)
+END_ERRORS = 1.5  # and to which
 WIDEST = 0.1  # of the level, that each of doubt and wandering widens the tolerance at most
 LITTLE, NOTHING = -600, -900  # of what bundles could bring
 FILLED = 100  # so close to the level it is filled
@@ -53,14 +58,15 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     kept = _same_processes(snapshot, memory)
     rounds = model.usage.rounds
     wide = (tolerance + min(model.usage.wander, WIDEST)) * model.norms
-    begin = model.levels + wide + np.minimum(model.doubt(BEGIN_ERRORS), WIDEST * model.norms)
+    errors = float(np.interp(np.count_nonzero(part), BROKERS, BEGIN_ERRORS))
+    begin = model.levels + wide + np.minimum(model.doubt(errors), WIDEST * model.norms)
     end = model.levels + wide + model.doubt(END_ERRORS)
     in_trouble = model.levels + np.where(model.short, wide, wide / 2)
     begin = np.where(model.full, np.minimum(begin, in_trouble), begin)
     end = np.minimum(end, begin)
     above = part & (model.score > begin)
     begun = bool(memory.get("begun")) or rounds > FIRST_ROUNDS
-    begun = begun or bool((part & (model.full | (deviation > FAR_AT_FIRST))).any())
+    begun = begun or bool((part & model.full).any()) or _is_uneven(deviation[part])
     sources = above if begun else np.zeros(len(part), bool)
     runs, idle, brokers = np.zeros(len(part), np.int64), np.zeros(len(part), bool), {}
     fillable = model.fillable()
@@ -82,6 +88,12 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
         end=end,
         memory={"brokers": brokers, "begun": begun},
     )
+
+
+def _is_uneven(deviation: Ints) -> bool:
+    """Whether brokers with these deviations [n] are further from balance than a burst of some bundles brings them."""
+    far = bool((deviation > FAR_AT_FIRST).any())
+    return far and float((deviation**2).mean()) > UNEVEN_AT_FIRST**2
 
 
 def _same_processes(snapshot: Snapshot, memory: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:

@@ -40,6 +40,7 @@ class Usage:
     error: Floats  # [B] of CPU, a standard deviation
     base: Floats  # [B] CPU without any traffic
     speed: Floats  # [B] CPU that work costs there, 1 usually
+    settled: Floats  # [B] CPU for bundles that may leave it
     cost: Floats  # [N x R] on a usual broker, now
     cost_error: Floats  # [N] of its CPU, a standard deviation
     lasting: Floats  # [N] the part of it that is expected to last
@@ -70,6 +71,7 @@ class Usage:
             error=estimates.broker("cpu_error") / scale,
             base=estimates.broker("cpu_base") / scale,
             speed=speed,
+            settled=estimates.broker("cpu_settled") / scale,
             cost=cost,
             cost_error=estimates.bundle("cpu_error") / scale,
             lasting=estimates.bundle("lasting_permille") / PERMILLE,
