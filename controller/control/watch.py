@@ -20,6 +20,7 @@ from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 
 LAG_ALLOWANCE_MS = 3_000  # for the heartbeat interval and the feed's delay: newer commits do not count as lag
+OVERDUE_MS = 1_000  # a lease that ended longer ago is kept by something else than the want of a batch, as the breaker
 
 
 @dataclass(slots=True)
@@ -107,6 +108,12 @@ class Watch:
             self.orphans.discard(name)
         if record.state is State.RETIRED:
             self.rejections.pop(name, None)
+
+    def awaits_expiry(self, now_ms: int, settings: ControlSettings) -> bool:
+        """Whether a silent session's lease ends soon, or should have ended just now. Leases are judged batch by batch,
+        and without records there is none."""
+        last_ms = settings.lease_ms + settings.margin_ms + OVERDUE_MS
+        return any(settings.lease_ms < now_ms - at <= last_ms for at in self.heard.values())
 
     def back_after_outage(self, now_ms: int, read_ms: int, settings: ControlSettings) -> bool:
         """Note that input was read to its end, of all that was there at `now_ms`, and at `read_ms` at last. If the last

@@ -65,7 +65,7 @@ class Feed:
             self.seq = entries[-1].seq
 
     def poke(self) -> None:
-        """Tick now, to cause a batch for a finished round that no record from outside would cause."""
+        """Tick now, to cause a batch that no record from outside would cause: for a finished round, or a lease."""
         self._poked.set()
 
     def stop(self, timeout_s: float = 5.0) -> None:

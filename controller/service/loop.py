@@ -137,6 +137,8 @@ class ControlLoop:
                     raise
             # Read here, before Spark plans the next batch: every record appended before now is read in that batch.
             self._now_ms = self.last_batch_ms = self._clocks.boot_ms()
+            if self._watch.awaits_expiry(self._now_ms, self._settings):
+                self._feed.poke()
 
     @property
     def unjournaled(self) -> Offsets:

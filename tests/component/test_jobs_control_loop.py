@@ -16,11 +16,13 @@ from controller.bus.topics import TopicNames
 from controller.config.policy_values import control_settings
 from controller.config.sections.platform import Tables
 from controller.config.settings import Settings
-from controller.control.watch import LAG_ALLOWANCE_MS
+from controller.control.watch import LAG_ALLOWANCE_MS, OVERDUE_MS, Watch
 from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ForeignCommit, OutcomeUnknown
 from controller.domain.events import RoundFinished
+from controller.domain.ids import Session
+from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
@@ -46,11 +48,13 @@ class Ear(Feed):
 
     def __init__(self) -> None:
         self.sent: list[int] = []
+        self.pokes = 0
 
     def publish(self, entries: Sequence[Entry]) -> None:
         self.sent += [entry.seq for entry in entries]
 
-    def poke(self) -> None: ...
+    def poke(self) -> None:
+        self.pokes += 1
 
 
 @dataclass
@@ -133,6 +137,30 @@ def test_a_batch_is_journaled_and_fed(world: World) -> None:
     assert journal_of(world) == state
     assert list(state.namespaces) == ["t/c"]
     assert world.feed.sent == list(range(3, state.seq + 1))
+
+
+def test_while_a_lease_is_about_to_end_one_batch_causes_the_next(world: World) -> None:
+    """Found by `make chaos`: up to 0.8 s passed until the next record, and the next batch, noticed a dead broker."""
+    world.run(world.heartbeat())
+    heard_ms, lease_ms = world.now_ms, world.loop._settings.lease_ms
+    poked = []
+    for silent_ms in (lease_ms, lease_ms + 1, world.patience_ms, world.patience_ms + 1):
+        before = world.feed.pokes
+        world.now_ms = heard_ms + silent_ms
+        world.run(world.tick())
+        poked.append(world.feed.pokes - before)
+    assert poked == [0, 1, 1, 1]
+    world.run(world.tick())
+    assert world.feed.pokes == 3, "the session has ended"
+    assert not world.loop.state.sessions
+
+
+def test_a_lease_that_the_breaker_keeps_does_not_cause_batches_for_ever() -> None:
+    settings, session = ControlSettings(), Session("b", 1, "n", 1)
+    watch = Watch(heard={session: 0})
+    end_ms = settings.lease_ms + settings.margin_ms
+    awaited = [watch.awaits_expiry(end_ms + more_ms, settings) for more_ms in (1, OVERDUE_MS, OVERDUE_MS + 1)]
+    assert awaited == [True, True, False]
 
 
 def test_a_stop_gives_up_a_batch_whose_rows_do_not_come(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

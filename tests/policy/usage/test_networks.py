@@ -8,7 +8,7 @@ import pytest
 from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCE_SCALES, RESOURCES, UNKNOWN
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
-from controller.policy.view.estimates import BROKER_ESTIMATES, NETWORKS, Estimates
+from controller.policy.view.estimates import NETWORKS
 from controller.policy.view.frame import Frame
 
 OUT = RESOURCES.index("bandwidth_out")
@@ -73,15 +73,3 @@ def test_nothing_is_corrected_where_nothing_is_read() -> None:
     card.round(300_000, 400_000)
     assert card.round(300_000, None) == 0
     assert card.round(300_000, 400_000) == pytest.approx(400_000, rel=0.05), "what was known before still holds"
-
-
-def test_estimates_are_read_back_as_they_were_stored() -> None:
-    own = len(BROKER_ESTIMATES)
-    ints = iter(np.arange(2 * (own + len(RESOURCES) + 2) + 3 * 4))
-    parts = [np.array([next(ints) for _ in range(rows * width)]).reshape(rows, width)
-             for rows, width in ((2, own), (2, len(RESOURCES)), (2, len(NETWORKS)), (3, 4))]  # fmt: skip
-    stored = Estimates(*parts, rounds=3, wander_permille=5)
-    read = Estimates.from_json(stored.to_json())
-    for name in ("brokers", "burst", "correction", "bundles"):
-        assert (getattr(read, name) == getattr(stored, name)).all()
-    assert (read.rounds, read.wander_permille) == (3, 5)
