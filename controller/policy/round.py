@@ -172,7 +172,7 @@ def _frame(inputs: RoundInputs) -> tuple[Frame, UsageModel]:
     frame = tabulate(inputs.state, inputs.brokers, inputs.bundles, inputs.at_ms, inputs.lagging)
     frame = add_unreported_violations(inputs.state, frame, inputs.settings)
     grace_ms = inputs.settings.shed.grace_period_ms
-    usage, estimates = observe(inputs.usage, frame, inputs.by_traffic, inputs.figures, grace_ms)
+    usage, estimates = observe(inputs.usage, frame, inputs.by_traffic, inputs.figures, grace_ms=grace_ms)
     facts = count_rule_facts(inputs.state, frame, inputs.settings)
     return replace(frame, rule_facts=facts, estimates=estimates), usage
 

@@ -28,7 +28,7 @@ from controller.policy.usage.readings import follow_readings
 from controller.policy.usage.seen import CPU, FULL, Seen, sum_by, sums_by, weigh
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE, Estimates
-from controller.policy.view.frame import NOBODY, Frame, Ints
+from controller.policy.view.frame import MOVING, NOBODY, Frame, Ints
 
 LEAST_USUAL = 0.1  # of a broker's usage
 LEAST_TOLD = 0.1  # of all traffic: brokers with less say little of what it costs
@@ -43,7 +43,8 @@ def observe(
     frame: Frame,
     by_traffic: bool = False,
     figures: Mapping[str, Figure] = MappingProxyType({}),
-    grace_ms: int = 0,
+    *,
+    grace_ms: int,
 ) -> tuple[UsageModel, Estimates]:
     """The model after this round, and what it makes of the frame. `by_traffic`: readings are not believed where traffic
     has suddenly changed. `figures`: see `follow_readings`. `grace_ms`: for so long a bundle that moved stays."""
@@ -167,6 +168,7 @@ def _estimate(
     base = np.where(np.isnan(brokers.base), 0.0, brokers.base)
     used = base + brokers.speed * work + brokers.passing
     speed = brokers.speed + np.where(work > 0, np.maximum(brokers.passing, 0.0) / np.where(work > 0, work, 1.0), 0.0)
+    speed = np.minimum(speed, SLOWEST)
     scale = RESOURCE_SCALES[CPU]
     passing = np.bincount(owner[owned], (cost * (1 - lasting))[owned], count) * brokers.speed + brokers.passing
     burst = np.zeros((count, len(RESOURCES)), np.int64)
@@ -181,8 +183,7 @@ def _estimate(
                 _whole(used * scale),
                 _whole(np.nan_to_num(brokers.error) * scale),
                 _whole(base * scale),
-                _whole(np.minimum(speed, SLOWEST) * PERMILLE),
-                _whole(speed * _settled(frame, cost, grace_ms) * scale),
+                _whole(speed * PERMILLE),
             ]
         ),
         burst=burst,
@@ -192,13 +193,15 @@ def _estimate(
         ),
         rounds=model.rounds,
         wander_permille=round(PERMILLE * max(0.0, model.wander or 0.0) ** 0.5),
+        cpu_settled=_whole(speed * _settled(frame, cost, grace_ms) * scale),
     )
 
 
 def _settled(frame: Frame, cost: Floats, grace_ms: int) -> Floats:
-    """[B] of brokers' work, the part for bundles that did not move lately."""
+    """[B] of brokers' work, the part for bundles that neither moved lately nor move now."""
     owner, moved_at_ms = frame.bundle("owner"), frame.bundle("moved_at_ms")  # 0: never moved
     stayed = (owner != NOBODY) & ((moved_at_ms == 0) | (frame.at_ms - moved_at_ms >= grace_ms))
+    stayed &= frame.bundle("status") != MOVING
     return np.asarray(np.bincount(owner[stayed], cost[stayed], len(frame.brokers)), np.float64)
 
 

@@ -14,8 +14,7 @@ from controller.domain.load import RESOURCES
 
 Ints = NDArray[np.int64]
 
-SETTLED = "cpu_settled"
-BROKER_ESTIMATES = ("cpu_used", "cpu_error", "cpu_base", "speed_permille", SETTLED)
+BROKER_ESTIMATES = ("cpu_used", "cpu_error", "cpu_base", "speed_permille")
 NETWORKS = ("bandwidth_in", "bandwidth_out")
 BUNDLE_ESTIMATES = ("cpu_cost", "cpu_error", "lasting_permille", "burst_rounds")
 PERMILLE = 1000
@@ -24,7 +23,6 @@ _BROKER_COLUMNS = [
     *(f"{name}_burst" for name in RESOURCES),
     *(f"{name}_correction" for name in NETWORKS),
 ]
-_BEFORE_SETTLED = [name for name in _BROKER_COLUMNS if name != SETTLED]  # of rounds by rules 16 and less
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +30,13 @@ class Estimates:
     """B brokers, N bundles. CPU in thousandths of a percent of a core, errors as standard deviations.
 
     `cpu_used`: by a broker for the bundles that it owns, base included. `cpu_base`: without any traffic.
-    `speed_permille`: what work costs there, PERMILLE at the usual broker. `cpu_settled`: of what a broker uses, the
-    part for bundles that may move again. `burst`: [B x R] usage not expected to last.
+    `speed_permille`: what work costs there, PERMILLE at the usual broker. `burst`: [B x R] usage not expected to last.
     `correction`: [B x NETWORKS] what to add to a reading of bandwidth, in bytes/s.
     `cpu_cost`: of a bundle on the usual broker. `lasting_permille`: the part of its load that is expected to last.
     `burst_rounds`: how long its bursts last; 0: it has none.
+
+    `cpu_settled`: [B] of what brokers use, the part for bundles whose last move is long enough ago for another one.
+    None: the round did not ask.
 
     `rounds`: so many the model has seen, this one included. `wander_permille`: how far brokers' loads stray from one
     round to the next with nothing moved, as a share of their mean usage.
@@ -48,6 +48,7 @@ class Estimates:
     bundles: Ints  # [N x BUNDLE_ESTIMATES]
     rounds: int = 1
     wander_permille: int = 0
+    cpu_settled: Ints | None = None
 
     def broker(self, column: str) -> Ints:
         """[B] a column of BROKER_ESTIMATES."""
@@ -75,24 +76,22 @@ class Estimates:
             "brokers": np.hstack([self.brokers, self.burst, self.correction]).tolist(),
             "bundle_columns": list(BUNDLE_ESTIMATES),
             "bundles": self.bundles.tolist(),
+            **({} if self.cpu_settled is None else {"cpu_settled": self.cpu_settled.tolist()}),
         }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Estimates:
-        """Read what `to_json` wrote, without `cpu_settled` as well. Raises BadRecord for other columns."""
-        columns, of_bundles = list(stored["broker_columns"]), list(stored["bundle_columns"])
-        if columns not in (_BROKER_COLUMNS, _BEFORE_SETTLED) or of_bundles != list(BUNDLE_ESTIMATES):
-            known = f"{_BROKER_COLUMNS} and {list(BUNDLE_ESTIMATES)}"
-            raise BadRecord("estimate_columns", f"{columns} and {of_bundles} were stored, this version reads {known}")
-        brokers = _matrix(stored["brokers"], len(columns))
-        if columns == _BEFORE_SETTLED:
-            used = brokers[:, BROKER_ESTIMATES.index("cpu_used")]
-            brokers = np.insert(brokers, BROKER_ESTIMATES.index(SETTLED), used, axis=1)
+        """Read what `to_json` wrote. Raises BadRecord for columns of another version."""
+        wanted = _BROKER_COLUMNS, list(BUNDLE_ESTIMATES)
+        found = list(stored["broker_columns"]), list(stored["bundle_columns"])
+        if found != wanted:
+            raise BadRecord("estimate_columns", f"{found} were stored, this version reads {wanted}")
         ends = np.cumsum([len(BROKER_ESTIMATES), len(RESOURCES)])
-        own, burst, correction = np.split(brokers, ends, axis=1)
-        bundles = _matrix(stored["bundles"], len(of_bundles))
+        own, burst, correction = np.split(_matrix(stored["brokers"], len(wanted[0])), ends, axis=1)
+        bundles = _matrix(stored["bundles"], len(wanted[1]))
         rounds, wander_permille = int(stored["rounds"]), int(stored["wander_permille"])
-        return cls(own, burst, correction, bundles, rounds, wander_permille)
+        settled = np.array(stored["cpu_settled"], np.int64) if "cpu_settled" in stored else None
+        return cls(own, burst, correction, bundles, rounds, wander_permille, settled)
 
 
 def _matrix(rows: Sequence[Sequence[int]], width: int) -> Ints:

@@ -123,9 +123,9 @@ class Chaos:
 
     def _fail_over(self) -> None:
         """Kill the broker with the most bundles, and wait until others serve all of them."""
-        owned = Counter(served_bundles(self.stage.cluster.state).values())
-        ((victim, bundles),) = owned.most_common(1)
-        cluster, session = self.stage.cluster, self.stage.cluster.state.session_of(victim)
+        cluster, state = self.stage.cluster, self.stage.cluster.state
+        ((victim, bundles),) = Counter(served_bundles(state).values()).most_common(1)
+        session = state.session_of(victim)
         self._tell(f"{victim} is killed alone, with {bundles} bundles")
         began_s = time.monotonic()
         self.stage.kill(victim)

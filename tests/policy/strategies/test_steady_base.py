@@ -117,7 +117,7 @@ class TestLearned:
     def test_brokers_without_traffic_show_the_base_of_all(self, base: float) -> None:
         model = UsageModel()
         for _ in range(4):
-            model, estimates = observe(model, based(base, 50, 50, 0, 0).snapshot().frame)
+            model, estimates = observe(model, based(base, 50, 50, 0, 0).snapshot().frame, grace_ms=0)
         bases = estimates.broker("cpu_base") / 1000
         assert bases[2:] == pytest.approx([base, base], abs=1.5)
         assert bases[:2] == pytest.approx([base, base], abs=6)
@@ -125,12 +125,12 @@ class TestLearned:
     def test_without_traffic_a_load_is_a_base_however_large(self) -> None:
         built = based(10, 50, 50, 0)
         built.brokers["b2"]["cpu_usage"] = 80.0
-        _, estimates = observe(UsageModel(), built.snapshot().frame)
+        _, estimates = observe(UsageModel(), built.snapshot().frame, grace_ms=0)
         assert estimates.broker("cpu_base")[2] / 1000 == pytest.approx(80, abs=4)
 
     def test_bundles_of_a_broker_with_little_traffic_cost_their_traffic_only(self) -> None:
         snapshot = based(25, 50, 50, 2).snapshot()
-        _, estimates = observe(UsageModel(), snapshot.frame)
+        _, estimates = observe(UsageModel(), snapshot.frame, grace_ms=0)
         mine, theirs = (estimates.bundle("cpu_cost")[snapshot.bundles_of(broker)].sum() for broker in (2, 0))
         assert mine / theirs == pytest.approx(2 / 50, rel=0.5)
 

@@ -35,7 +35,7 @@ class Card:
             usage=usage, limit=limit, totals=fields.sum(axis=0, keepdims=True), row_fields=fields, namespace_bundles={},
         )  # fmt: skip
         self.minute += 1
-        self.model, estimates = observe(self.model, frame)
+        self.model, estimates = observe(self.model, frame, grace_ms=0)
         correction = int(estimates.correction[0, NETWORKS.index("bandwidth_out")]) / RESOURCE_SCALES[OUT]
         return (reading or 0.0) + correction
 

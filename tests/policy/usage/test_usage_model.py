@@ -49,7 +49,7 @@ class World:
         for points, owner in zip(self.traffic, self.owner, strict=True):
             built.bundle(owner, cpu=points)
         frame = built.later(self.at_ms).snapshot().frame
-        self.model, estimates = observe(self.model, frame, by_traffic, figures or {})
+        self.model, estimates = observe(self.model, frame, by_traffic, figures or {}, grace_ms=0)
         self.at_ms += self.interval_ms
         return estimates
 

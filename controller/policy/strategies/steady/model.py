@@ -5,15 +5,17 @@ Only resources with a weight > 0 count (C of them). A broker's score is its larg
 is not expected to last; of an *urgent* one, overloaded or far above the level right now, with all of it. A target is
 judged by all that it carries now. The *level* is what every broker would have if all work were shared out by capacity:
 the largest of the resources' means over the brokers that take part; it is the same after every move. What a score may
-be wrong by grows with every move, by what is not known of the bundle, at both ends, and counts for more where hardly
-anything could leave again. A broker whose base alone (what it uses without any traffic) is clearly above the level is
-*occupied* and takes no part: nothing can bring it down. Where isolation parts the brokers into pools that can share
-nothing, each pool has a level of its own and is a *part* of the model: a view with that level, of the same brokers.
+be wrong by grows with every move, by what is not known of the bundle, at both ends, and counts for more at a target
+from which hardly anything could leave again. A broker whose base alone (what it uses without any traffic) is clearly
+above the level is *occupied* and takes no part: nothing can bring it down. Where isolation parts the brokers into pools
+that can share nothing, each pool has a level of its own and is a *part* of the model: a view with that level, of the
+same brokers.
 """
 
 from __future__ import annotations
 
 from copy import copy
+from math import sqrt
 
 import numpy as np
 
@@ -30,8 +32,8 @@ OCCUPIED = 0.25  # of the level: so far above it a base is out of reach
 FAR = 0.5  # of the level: a rise so far above it is acted on before it has lasted, unless such rises are known to pass
 PRESSING = 0.45  # of the level: relieving a broker so far above it, by what lasts, may take many small moves
 MARGIN_ERRORS = 0.5  # standard deviations of an estimate that count against a move
-LOCKED_ERRORS = 0.5  # and so many more of a broker from which nothing could leave again
-RESERVE_ERRORS = 3.0  # standard deviations that bundles free to leave must make up, so that it is none of those
+LOCKED_ERRORS = 0.5  # and so many more at a target from which nothing could leave again
+RESERVE_ERRORS = 3.0  # of its estimate: a target whose movable bundles use less than this is one of those, in part
 LEAST_LEVEL = 0.30  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
 
 
@@ -62,7 +64,7 @@ class Model:
         self.base: Floats = per_unit[:, cpu].sum(axis=1) * usage.base
         self.error: Floats = per_unit[:, cpu].sum(axis=1) * usage.error
         self._variance: Floats = self.error**2  # [B] of scores, after the moves chosen so far
-        self._reserve: Floats = per_unit[:, cpu].sum(axis=1) * usage.settled  # [B] what may still leave, likewise
+        self._reserve: Floats = per_unit[:, cpu].sum(axis=1) * usage.settled  # [B] what may leave, after those moves
         self._cpu_rate: Floats = self.rate[:, cpu].sum(axis=1)
         self.takes_part: Bools  # [B], and what follows from who does: set by `_share`
         self.size: Floats
@@ -183,18 +185,25 @@ class Model:
         return bool(self.score[broker] >= self._overloaded)
 
     def margin(self, broker: Ints | int, variance: Floats) -> Floats:
-        """The safety margin on a broker's score, for what is not known of it and of bundles that come or go.
+        """The safety margin on a source's score, for what is not known of it and of bundles that come or go.
 
-        A broker that was filled with bundles that may not move again soon stays as high as it turns out to be; one that
-        is too low can be filled up at any time. `variance`: the bundles'. Returns the shape that the two have together.
+        `variance`: theirs. Returns the shape that the two have together.
         """
-        deviation = np.sqrt(self._variance[broker] + variance * self._cpu_rate[broker] ** 2)
+        return np.asarray(MARGIN_ERRORS * self._deviation(broker, variance))
+
+    def margin_at_target(self, broker: Ints | int, variance: Floats) -> Floats:
+        """The same of a target. One from which nothing could leave again stays as high as it turns out to be, whereas
+        one that is too low can be filled up at any time."""
+        deviation = self._deviation(broker, variance)
         locked = np.clip(1.0 - self._reserve[broker] / np.maximum(RESERVE_ERRORS * deviation, 1e-12), 0.0, 1.0)
         return np.asarray((MARGIN_ERRORS + LOCKED_ERRORS * locked) * deviation)
 
+    def _deviation(self, broker: Ints | int, variance: Floats) -> Floats:
+        return np.asarray(np.sqrt(self._variance[broker] + variance * self._cpu_rate[broker] ** 2))
+
     def gain_with_margin(self, source: int, source_after: Floats, target_after: Floats) -> Floats:
         """How much lower the higher of two brokers gets; both scores are given with their margins."""
-        before = float(self.score[source]) + float(self.margin(source, np.zeros(())))
+        before = float(self.score[source]) + MARGIN_ERRORS * sqrt(float(self._variance[source]))
         return np.asarray(before - np.maximum(source_after, target_after))
 
     def variance(self, bundles: Ints) -> Floats:

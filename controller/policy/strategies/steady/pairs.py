@@ -210,7 +210,7 @@ def evaluate(model: Model, found: Candidates, targets: Ints, caps: BrokerCaps | 
     relieved = before - np.maximum(source_after[:, None], target_after)
     variance = found.variance
     source_with_margin = (source_after + model.margin(source, variance))[:, None]
-    target_with_margin = target_after + model.margin(targets, variance[:, None])
+    target_with_margin = target_after + model.margin_at_target(targets, variance[:, None])
     gain = net_gain(model.gain_with_margin(source, source_with_margin, target_with_margin), found.disruption[:, None])
     closed = _closed(model, found, targets, caps)
     return Pairs(found, targets, before, source_after, target_after, closed, target_with_margin, relieved, gain)

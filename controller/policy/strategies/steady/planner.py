@@ -39,7 +39,8 @@ MORE_IF_PRESSING = 10  # moves for each pressing broker
 HALF = 0.5
 SMALL_FROM = 0.15  # of the level: not left to wait for bundles that may not move now
 ENOUGH = 0.3  # of its excess, that its small bundles bring together then
-SMALLEST = 0.2  # of what a move must bring: the least that it must bring anywhere
+SMALLEST = 0.2  # of what a move must bring: the least that it must bring, but for
+SOMETHING = 0.05  # of its excess, that the small bundles of a pressing broker bring in one round
 NOISE_ERRORS = 2.0
 FILL_SLACK = 0.15  # of the level: how far below it a source may be left when an idle broker is filled
 SPLIT_FROM = 0.25  # nor this one a split, unless the broker is overloaded
@@ -67,6 +68,7 @@ class Planner:
         most = min(budget, int(self.chosen.left.max(initial=0)))
         self.caps = settings.caps if can_reach_caps(snapshot, settings.caps, most) else None
         self._fruitless = 0  # swaps looked for and not found
+        self._worthwhile: dict[int, bool] = {}  # by source: see `_bring_something`
         self._barren: Ints = np.full(len(snapshot.brokers), -1)  # [B] namespaces closed when nothing was free there
 
     def plan(self) -> None:
@@ -149,18 +151,27 @@ class Planner:
 
     def _bounds(self, source: int, relief: Floats) -> list[Bounds]:
         """What one move off the source must bring. Where nothing but small bundles is left, less: of a pressing
-        broker, however small they are if all of them bring enough of its excess; of one that has only such, if together
-        they bring as much as one move must, and more than the estimate may be wrong; of one far above the level, whose
-        larger bundles may not move now, if they bring enough of its excess."""
+        broker, however small they are if those that may move in this round take something off its excess; of one that
+        has only such, if together they bring as much as one move must, and more than the estimate may be wrong; of one
+        far above the level, whose larger bundles may not move now, if they bring enough of its excess."""
         usual, pressing = Bounds(self.least, 0.0, self.ceiling), bool(self.pressing[source])
         excess = float(self.model.score[source] - self.model.level)
         fitting = relief[relief <= max(excess, self.least)]  # a larger one cannot move, and stops none of the others
         largest = float((fitting if pressing and len(fitting) else relief).max())
         if not pressing and not self._are_enough(source, relief, largest, excess):
             return [usual]
-        smallest = 0.0 if pressing and _sum_of(relief) >= ENOUGH * excess else SMALLEST * self.least
+        smallest = 0.0 if pressing and self._bring_something(source, fitting, excess) else SMALLEST * self.least
         softer = usual._replace(least=min(self.least, max(HALF * largest, smallest)))
         return [usual, softer] if largest >= UNNOTICED * self.least else [softer]
+
+    def _bring_something(self, source: int, fitting: Floats, excess: float) -> bool:
+        """Whether the largest of these bundles, as many as may move in this round, are worth their moves together.
+        Asked before the first of them moves."""
+        if source not in self._worthwhile:
+            most = min(self.chosen.budget - self.chosen.moves, int(self.chosen.left[source]), len(fitting))
+            chosen = np.sort(fitting)[len(fitting) - most :]
+            self._worthwhile[source] = _sum_of(chosen) >= SOMETHING * excess
+        return self._worthwhile[source]
 
     def _are_enough(self, source: int, relief: Floats, largest: float, excess: float) -> bool:
         """Whether bundles of which none brings what a move must bring enough together."""
@@ -218,7 +229,8 @@ class Planner:
             return False
         partners = least_loaded(self.model, targets[self.chosen.left[targets] >= 2])
         self.log.visited[partners] = True
-        swap = best_swap(self.model, self.chosen.held, found, partners, judged.bounds)
+        bounds = judged.bounds._replace(least=max(judged.bounds.least, SMALLEST * self.least))
+        swap = best_swap(self.model, self.chosen.held, found, partners, bounds)
         if swap is None:
             self._fruitless += 1
             return False

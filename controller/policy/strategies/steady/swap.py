@@ -130,7 +130,7 @@ def _judge(model: Model, leaving: Candidates, returning: Candidates, bounds: Bou
     target_after = highest(_after(model.busy[target], leaving.work[:, :, None] - returned, model.rate[target]))
     before = float(model.score[source])
     variance = leaving.variance[:, None] + returning.variance
-    ends = source_after + model.margin(source, variance), target_after + model.margin(target, variance)
+    ends = source_after + model.margin(source, variance), target_after + model.margin_at_target(target, variance)
     gain = model.gain_with_margin(source, *ends)
     overloaded = model.is_overloaded(source)  # relieved by what is likely, not only by what is sure
     brings = before - np.maximum(source_after, target_after) if overloaded else gain

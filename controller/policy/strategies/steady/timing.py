@@ -5,7 +5,7 @@ is: the tolerance is widened by what the estimate may be wrong, the more the mor
 far off by chance; and by how far the brokers' loads wander from round to round, as what is balanced more finely than
 that is lost again before it pays. Both are bounded: nothing learned hides a broker far above its level. In the first
 rounds nobody knows yet what lasts: a cluster in which no broker is overloaded may just be having a burst, and is
-watched, unless a broker is far above the level and the others are uneven, too.
+watched, unless a broker is far above the level and the brokers altogether are uneven.
 
 A broker *wants filling* when its bundles bring it next to nothing of what they could: at once, or, when they bring a
 little, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
@@ -27,11 +27,12 @@ from controller.policy.view.frame import Ints
 from controller.policy.view.snapshot import Bools, Snapshot
 
 FIRST_ROUNDS = 3
-FAR_AT_FIRST = 450  # permille above the level, and
-UNEVEN_AT_FIRST = 225  # permille off it on average (root mean square): more than a burst of some bundles
-# Standard deviations of the estimate, besides the tolerance, from which a broker is relieved: so many that chance
-# brings one of all the brokers there in one round of eight.
-BROKERS, BEGIN_ERRORS = (6, 8, 16, 32, 64, 128, 256, 512, 1024), (2.0, 2.15, 2.4, 2.65, 2.9, 3.1, 3.3, 3.5, 3.7)
+FAR_AT_FIRST = 450  # permille above the level
+UNEVEN_AT_FIRST = 225  # permille: the root mean square of all deviations. Bursts of some bundles come to less
+# Standard deviations of the estimate, besides the tolerance, from which a broker is relieved: in one round of eight
+# chance alone brings one of so many brokers there.
+BROKERS = (6, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096)
+BEGIN_ERRORS = (2.0, 2.15, 2.4, 2.65, 2.9, 3.1, 3.3, 3.5, 3.7, 3.85, 4.0)
 END_ERRORS = 1.5  # and to which
 WIDEST = 0.1  # of the level, that each of doubt and wandering widens the tolerance at most
 LITTLE, NOTHING = -600, -900  # of what bundles could bring

@@ -40,7 +40,7 @@ class Usage:
     error: Floats  # [B] of CPU, a standard deviation
     base: Floats  # [B] CPU without any traffic
     speed: Floats  # [B] CPU that work costs there, 1 usually
-    settled: Floats  # [B] CPU for bundles that may leave it
+    settled: Floats  # [B] CPU for bundles whose last move is long enough ago
     cost: Floats  # [N x R] on a usual broker, now
     cost_error: Floats  # [N] of its CPU, a standard deviation
     lasting: Floats  # [N] the part of it that is expected to last
@@ -54,7 +54,8 @@ class Usage:
     @classmethod
     def of(cls, snapshot: Snapshot) -> Usage:
         """Of a snapshot whose frame has estimates, or else of what this one round shows."""
-        estimates = snapshot.frame.estimates or observe(UsageModel(), snapshot.frame)[1]
+        estimates = snapshot.frame.estimates or observe(UsageModel(), snapshot.frame, grace_ms=0)[1]
+        settled = estimates.broker("cpu_used") if estimates.cpu_settled is None else estimates.cpu_settled
         scale = RESOURCE_SCALES[CPU]
         now, cost = snapshot.usage.copy(), snapshot.cost.copy(order="K")
         cost[:, CPU] = estimates.bundle("cpu_cost") / scale
@@ -71,7 +72,7 @@ class Usage:
             error=estimates.broker("cpu_error") / scale,
             base=estimates.broker("cpu_base") / scale,
             speed=speed,
-            settled=estimates.broker("cpu_settled") / scale,
+            settled=settled / scale,
             cost=cost,
             cost_error=estimates.bundle("cpu_error") / scale,
             lasting=estimates.bundle("lasting_permille") / PERMILLE,
