@@ -128,6 +128,11 @@ class TestIsolation:
         assert means["p1"] == means["p3"] == pytest.approx(0.7167, abs=1e-3)
         assert means["x1"] == pytest.approx(0.05)
 
+    def test_a_pool_that_begins_uneven_does_not_wait_because_the_others_are_even(self) -> None:
+        made = built(isolated(), "steady", p1=70, p2=10, **{f"x{number}": 40 for number in range(1, 41)})
+        filled(made, "p1", "alpha/a", 20, 3.5)
+        assert {d.target for d in moves(made.round())} == {"p2"}
+
 
 class TestMisplaced:
     @pytest.mark.parametrize("strategy", ["headroom", "steady"])

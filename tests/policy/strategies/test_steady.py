@@ -18,6 +18,7 @@ from controller.domain.load import SCORE_UNIT
 from controller.domain.overrides import AVOID, PIN, Override
 from controller.domain.ownership import State
 from controller.domain.settings.policy import PolicySettings, SteadySettings
+from controller.policy.overrides import apply_moves, apply_overrides
 from controller.policy.pacing import BURST_MIN
 from controller.policy.placement.constraints import assess, constrain
 from controller.policy.round import replay_round, run_round
@@ -506,6 +507,16 @@ class TestUsage:
         built.bundle("b3", cpu=20, state=State.TRANSFERRING, to="b2")
         estimates = built.round().inputs["frame"]["estimates"]
         assert estimates["cpu_settled"][2:] == [pytest.approx(40_000, rel=0.05), 0]
+
+    def test_what_an_override_takes_away_in_the_same_round_cannot_leave_again(self) -> None:
+        built = steady(loads(60, 20, 20, parts=4))
+        before = Usage.of(built.snapshot())
+        bundle = str(built.bundles[0]["bundle"])
+        wish = Override("c1", PIN, bundle=bundle, broker="b1")
+        built.state.overrides[wish.id] = wish
+        after = Usage.of(apply_moves(*apply_overrides(constrain(assess(built.snapshot(), STEADY), STEADY))))
+        taken = before.settled - after.settled
+        assert taken.tolist() == pytest.approx([15.0, 0.0, 0.0], abs=0.1)
 
     def test_what_leaves_in_a_round_cannot_leave_again(self) -> None:
         snapshot = loads(60, 20, 20, parts=4).snapshot()

@@ -67,7 +67,8 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     end = np.minimum(end, begin)
     above = part & (model.score > begin)
     begun = bool(memory.get("begun")) or rounds > FIRST_ROUNDS
-    begun = begun or bool((part & model.full).any()) or _is_uneven(deviation[part])
+    begun = begun or bool((part & model.full).any())
+    begun = begun or any(_is_uneven(deviation[pool.takes_part]) for pool in model.parts)
     sources = above if begun else np.zeros(len(part), bool)
     runs, idle, brokers = np.zeros(len(part), np.int64), np.zeros(len(part), bool), {}
     fillable = model.fillable()
@@ -93,7 +94,7 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
 
 def _is_uneven(deviation: Ints) -> bool:
     """Whether brokers with these deviations [n] are further from balance than a burst of some bundles brings them."""
-    far = bool((deviation > FAR_AT_FIRST).any())
+    far = bool((deviation > FAR_AT_FIRST).any())  # never without brokers
     return far and float((deviation**2).mean()) > UNEVEN_AT_FIRST**2
 
 

@@ -61,7 +61,8 @@ class Usage:
         cost[:, CPU] = estimates.bundle("cpu_cost") / scale
         speed = estimates.broker("speed_permille") / PERMILLE
         known = np.isfinite(now[:, CPU])
-        used = estimates.broker("cpu_used") / scale + _moved_since(snapshot, cost[:, CPU], speed)
+        moved = _moved_since(snapshot, cost[:, CPU], speed)
+        used = estimates.broker("cpu_used") / scale + moved
         now[known, CPU] = np.maximum(used, 0.0)[known]
         now[:, NETWORK] += estimates.correction / _SCALES[NETWORK]
         impossible, explained = _impossible(snapshot, cost[:, CPU])
@@ -72,7 +73,7 @@ class Usage:
             error=estimates.broker("cpu_error") / scale,
             base=estimates.broker("cpu_base") / scale,
             speed=speed,
-            settled=settled / scale,
+            settled=settled / scale + np.minimum(moved, 0.0),
             cost=cost,
             cost_error=estimates.bundle("cpu_error") / scale,
             lasting=estimates.bundle("lasting_permille") / PERMILLE,
