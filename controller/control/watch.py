@@ -20,7 +20,7 @@ from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import ClusterState
 
 LAG_ALLOWANCE_MS = 3_000  # for the heartbeat interval and the feed's delay: newer commits do not count as lag
-OVERDUE_MS = 1_000  # a lease that ended longer ago is kept by something else than the want of a batch, as the breaker
+OVERDUE_MS = 1_000  # a lease that is overdue for longer is kept on purpose, by the breaker for instance
 
 
 @dataclass(slots=True)
@@ -110,8 +110,8 @@ class Watch:
             self.rejections.pop(name, None)
 
     def awaits_expiry(self, now_ms: int, settings: ControlSettings) -> bool:
-        """Whether a silent session's lease ends soon, or should have ended just now. Leases are judged batch by batch,
-        and without records there is none."""
+        """Whether a silent session's lease ends soon, or is just overdue. Only a batch ends a lease, and only a record
+        causes a batch."""
         last_ms = settings.lease_ms + settings.margin_ms + OVERDUE_MS
         return any(settings.lease_ms < now_ms - at <= last_ms for at in self.heard.values())
 

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from benchmarks.published.clusters import loads
 from controller.domain.errors import BadRecord
+from controller.domain.load import RESOURCES
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
-from controller.policy.view.estimates import Estimates
+from controller.policy.view.estimates import NETWORKS, Estimates
 
 
 def test_estimates_are_read_back_as_they_were_stored() -> None:
-    _, estimates = observe(UsageModel(), loads(60, 20).snapshot().frame, grace_ms=0)
-    for stored in (estimates, replace(estimates, cpu_settled=None)):  # as rules before 17 stored them
+    ints = iter(np.arange(2 * (4 + len(RESOURCES) + 2) + 3 * 4 + 2))
+    parts = [np.array([next(ints) for _ in range(rows * width)]).reshape(rows, width)
+             for rows, width in ((2, 4), (2, len(RESOURCES)), (2, len(NETWORKS)), (3, 4))]  # fmt: skip
+    for settled in (np.array([next(ints), next(ints)]), None):  # None: as rules before 17 stored them
+        stored = Estimates(*parts, rounds=3, wander_permille=5, cpu_settled=settled)
         document = json.loads(json.dumps(stored.to_json()))
         read = Estimates.from_json(document)
         for name in ("brokers", "burst", "correction", "bundles"):
             assert (getattr(read, name) == getattr(stored, name)).all()
-        assert (read.rounds, read.wander_permille) == (stored.rounds, stored.wander_permille)
+        assert (read.rounds, read.wander_permille) == (3, 5)
+        assert np.array_equal(read.cpu_settled, settled)
         assert read.to_json() == document, "a replay hashes what it has read"
 
 
