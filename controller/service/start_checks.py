@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import tempfile
 from pathlib import Path
 
 from deltalake.exceptions import DeltaError
@@ -103,32 +104,24 @@ def check_folder(place: str, name: str, origin: str) -> None:
     if is_address(place):
         return
     try:
-        nearest = next(p for p in (Path(place), *Path(place).parents) if p.exists())
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            os.stat(place)  # a name that is too long, a link to itself
+        nearest = next(p for p in (Path(place), *Path(place).parents) if p.is_symlink() or p.exists())
         why = (
             f"{nearest} is a file" if not nearest.is_dir()
             else _LOCKED if nearest == Path(place) and not os.access(nearest, os.W_OK | os.X_OK)
             else f"{nearest} cannot be written to" if not os.access(nearest, os.W_OK | os.X_OK)
             else ""
         )  # fmt: skip
-        if not why:
-            _try_to_create(Path(place), nearest)
-    except (OSError, ValueError) as error:  # a name that is too long, a link to itself
+        if not why and nearest != Path(place):
+            # Permissions do not tell, as in /proc. A name of its own, as others may look at the same time.
+            os.rmdir(tempfile.mkdtemp(prefix=".ballast-", dir=nearest))
+    except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
     if why == _LOCKED:
         raise StoreError(f"{name} = {place}{origin} cannot be used: {why}")
     if why:
         raise ConfigError(f"{name} = {place}{origin} cannot be used: {why}; give a folder that can be written to")
-
-
-def _try_to_create(place: Path, nearest: Path) -> None:
-    """Create the folder and remove it again, since permissions do not tell, as in /proc. Raises OSError."""
-    made = [p for p in (place, *place.parents) if nearest in p.parents]
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    finally:
-        for folder in made:
-            with contextlib.suppress(OSError):  # it was not created, or is in use by now
-                folder.rmdir()
 
 
 def check_http(settings: Settings, host_key: str, port_key: str) -> None:

@@ -9,6 +9,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from controller.config.settings import Settings
 from controller.domain.errors import ConfigError, StoreError
 from controller.process.logs import configure_logs
 from controller.service.arguments import EXIT_FAILED, exit_code
-from controller.service.start_checks import check_job
+from controller.service.start_checks import check_folder, check_job
 
 
 def settings_of(folder: Path, **more: str) -> Settings:
@@ -118,6 +119,15 @@ def test_a_folder_that_is_there_and_cannot_be_written_to_may_be_so_again(
     with pytest.raises(StoreError, match="cannot be written to now; is its disk read-only") as locked:
         check_job(settings)
     assert exit_code(locked.value) == EXIT_FAILED
+
+
+def test_two_that_start_at_once_do_not_stumble_over_each_other(tmp_path: Path) -> None:
+    """One found the folder that the other had just made by looking, gone a moment later: "cannot be written to now"."""
+    place = str(tmp_path / "a" / "tables")
+    with ThreadPoolExecutor(4) as starts:
+        looks = [starts.submit(check_folder, place, "tables.root", "") for _ in range(1_000)]
+    assert [look.exception() for look in looks if look.exception()] == []
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
