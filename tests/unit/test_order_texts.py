@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.cli.look.journal import print_entries
+from controller.cli.entry_text import print_entries
 from controller.config.load import load_settings
 from controller.config.placement_values import placement_settings
 from controller.domain.decision import Reason

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from controller.cli.look.journal import print_entries
+from controller.cli.entry_text import print_entries
 from controller.cli.send_command import print_outcome
 from controller.config.load import load_settings
 from controller.domain.entries import Entry, Kind

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from controller.cli.evidence_text import kind_text, reason_text, why_text
+from controller.cli.decision_text import print_decisions
+from controller.cli.evidence_text import reason_text
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
-from controller.cli.show import emit_json, emit_table, percent_text, time_text
+from controller.cli.show import emit_json, emit_table, time_text
 from controller.cli.times import Since, moment_ms
 from controller.operations.decision_summary import summarise
 from controller.operations.evidence_view import EvidenceView
-from controller.operations.plans.plan_words import became_text
 from controller.operations.reading import Reader
 from controller.operations.text import count_text
 from controller.process.clock import wall_ms
@@ -80,51 +80,3 @@ def _show_summary(document: Mapping[str, Any], limit: int, as_json: bool) -> Non
         typer.echo("")
         left = [(reason_text(row["reason"]), row["count"]) for row in document["left"]]
         emit_table(["left alone because …", "times >"], left)
-
-
-NO_MATCH = "no decision matches (`--skips` shows what was decided against)"
-
-
-def print_decisions(rows: list[dict[str, Any]], empty: str = NO_MATCH) -> None:
-    """Print a table of decisions, also for `explain`; `empty`: the text without rows."""
-    compared = any(row["challenger"] for row in rows)
-    emit_table(
-        [
-            "at (UTC)",
-            "decision",
-            *(["strategy"] if compared else []),
-            "kind",
-            "bundle",
-            "from",
-            "to",
-            "reason",
-            "source >",
-            "target >",
-            "outcome",
-        ],
-        [
-            (
-                time_text(row["at_ms"]),
-                row["decision_id"],
-                *([row["strategy"]] if compared else []),
-                kind_text(row),
-                row["bundle"],
-                row["source"],
-                row["target"],
-                why_text(row),
-                predicted_text(row, row["source"]),
-                predicted_text(row, row["target"]),
-                became_text(row),
-            )
-            for row in rows
-        ],
-        empty=empty,
-    )
-
-
-def predicted_text(row: Mapping[str, Any], broker: str | None) -> str:
-    """The score of a broker before, and the predicted one after: `91.0 % → 80.2 %`."""
-    before, after = row["before"].get(broker), row["after"].get(broker)
-    if before is None:
-        return ""
-    return percent_text(before) if after is None else f"{percent_text(before)} → {percent_text(after)}"

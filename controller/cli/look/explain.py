@@ -11,6 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from controller.cli.command_text import command_facts, print_commands
+from controller.cli.decision_text import predicted_text, print_decisions
+from controller.cli.entry_text import print_entries
 from controller.cli.evidence_text import (
     evidence_lines,
     kind_text,
@@ -21,8 +23,6 @@ from controller.cli.evidence_text import (
     scores_text,
     why_text,
 )
-from controller.cli.look.decisions import predicted_text, print_decisions
-from controller.cli.look.journal import print_entries
 from controller.cli.look.realised_text import print_realised
 from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_facts, emit_json, emit_table, emit_text, percent_text, time_text

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from controller.cli.decision_text import predicted_text
 from controller.cli.evidence_text import kind_text, why_text
-from controller.cli.look.decisions import predicted_text
 from controller.cli.options import PROBLEM, USAGE, interrupt_on_sigterm, new_app
 from controller.cli.show import emit_table, time_text
 from controller.domain.errors import BadRecord, BallastError, ConfigError

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli.look.journal import end_words
+from controller.cli.entry_text import end_words
 from controller.cli.main import main
 from controller.domain.entries import Entry, Kind
 from controller.domain.events import UNLISTED
