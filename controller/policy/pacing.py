@@ -7,7 +7,9 @@ A bucket fills with time, up to `BURST_MIN` minutes' worth; a move takes one tok
 namespace's and the cluster's. A move *failed* when its bundle's epoch was burned for it and the bundle is owned by
 another broker than its target afterwards. Each failure halves the *pace* of those four, at most once a round; a minute
 without one gives back `GROWTH` of the full pace (additive increase, multiplicative decrease: Cruise Control's
-concurrency adjuster, PD's store limits). Moves that are not carried out cost nothing. Full buckets are not remembered.
+concurrency adjuster, PD's store limits). An overloaded broker's bucket is `IF_OVERLOADED` times as large and fills as
+much faster: nothing moves to it, and its clients suffer more from the load than from the moves. Moves that are not
+carried out cost nothing. Full buckets are not remembered.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from controller.domain.decision import Decision, DecisionKind, Reason
+from controller.domain.load import SCORE_UNIT
 from controller.domain.settings.policy import PacingSettings
 from controller.policy.decisions import make_skip
 from controller.policy.view.frame import namespace_of_bundle
@@ -26,6 +29,7 @@ from controller.policy.view.snapshot import FULL_PACE, UNLIMITED, Bools, MoveQuo
 
 MAX_SPLITS_PER_ROUND = 10  # Pulsar: loadBalancerMaxNumberOfBundlesToSplitPerCycle
 BURST_MIN = 2
+IF_OVERLOADED = 2
 LEAST_PACE = 125  # permille
 GROWTH = 100  # permille of the full pace, a minute
 TOKEN = 1000  # tokens are kept in thousandths
@@ -106,8 +110,13 @@ class Bucket:
 class RateLimits:
     """All buckets of one strategy in one round; `remember` gives its memory for the next."""
 
-    def __init__(self, snapshot: Snapshot, settings: PacingSettings, memory: Mapping[str, Any]) -> None:
+    def __init__(
+        self, snapshot: Snapshot, settings: PacingSettings, memory: Mapping[str, Any], overloaded: float
+    ) -> None:
+        """`overloaded`: the score from which a broker counts as overloaded, a fraction."""
         self._snapshot, self._settings = snapshot, settings
+        over = np.flatnonzero(snapshot.score >= round(overloaded * SCORE_UNIT))
+        self._overloaded = {snapshot.brokers[at] for at in over.tolist()}
         self._buckets: dict[str, Bucket] = {}
         self._begun: dict[str, list[Any]] = dict(memory.get("begun", {}))  # bundle -> source, target, epoch, at_ms
         passed_ms = max(0, snapshot.at_ms - int(memory.get("at_ms", snapshot.at_ms)))
@@ -121,10 +130,8 @@ class RateLimits:
     @property
     def quota(self) -> MoveQuota:
         """The moves that a strategy may choose in this round."""
-        full = Bucket.full(self._settings.broker_moves_per_min).left
-        drawn = [self._buckets.get(_of_broker(name)) for name in self._snapshot.brokers]
         cluster = self._peek(CLUSTER)
-        left = np.array([full if bucket is None else bucket.left for bucket in drawn], np.int64)
+        left = np.array([self._peek(_of_broker(name)).left for name in self._snapshot.brokers], np.int64)
         kind = bucket_of_namespace("")
         namespaces = {name.removeprefix(kind): b.left for name, b in self._buckets.items() if name.startswith(kind)}
         other = Bucket.full(self._settings.namespace_moves_per_min).left
@@ -198,12 +205,11 @@ class RateLimits:
         return self._buckets[name]
 
     def _per_min(self, name: str) -> int | None:
-        kind = name.partition(" ")[0]
-        return {
-            "broker": self._settings.broker_moves_per_min,
-            "namespace": self._settings.namespace_moves_per_min,
-            CLUSTER: self._settings.cluster_moves_per_min,
-        }[kind]
+        kind, _, of = name.partition(" ")
+        if kind == "broker":
+            limit = self._settings.broker_moves_per_min
+            return limit if limit is None or of not in self._overloaded else IF_OVERLOADED * limit
+        return self._settings.cluster_moves_per_min if kind == CLUSTER else self._settings.namespace_moves_per_min
 
 
 def mark_pending_moves(snapshot: Snapshot, memory: Mapping[str, Any]) -> Bools:

@@ -60,7 +60,7 @@ def make_plan(
     deciding = get(strategy)
     rate_limits = None
     if traits_of(deciding).budgeted:
-        rate_limits = RateLimits(snapshot, settings.pacing, memory.get(PACING, {}))
+        rate_limits = RateLimits(snapshot, settings.pacing, memory.get(PACING, {}), settings.shed.overloaded_threshold)
         snapshot = replace(snapshot, quota=rate_limits.quota)
     snapshot, wanted = apply_overrides(constrain(assess(snapshot, settings), settings))
     asked = sum(d.kind is not DecisionKind.SKIP for d in wanted)

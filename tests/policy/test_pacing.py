@@ -14,12 +14,13 @@ from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.ownership import Ownership
 from controller.domain.settings.policy import PacingSettings
 from controller.domain.state import SHADOW
-from controller.policy.pacing import BURST_MIN, LEAST_PACE, RateLimits, pace, skip_lone_halves
+from controller.policy.pacing import BURST_MIN, IF_OVERLOADED, LEAST_PACE, RateLimits, pace, skip_lone_halves
 from controller.policy.plan import PACING, make_plan
 from controller.policy.round import replay_round, run_round, run_with_challengers
-from controller.policy.view.snapshot import FULL_PACE, UNLIMITED
+from controller.policy.view.snapshot import FULL_PACE, UNLIMITED, Snapshot
 
 MINUTE_MS = 60_000
+LIMIT = 0.85
 PACING_2 = PacingSettings(broker_moves_per_min=2, namespace_moves_per_min=3, cluster_moves_per_min=None)
 
 
@@ -28,8 +29,8 @@ def move(bundle: str, source: str = "b0", target: str = "b1", **evidence: Any) -
                     evidence=evidence)  # fmt: skip
 
 
-def rate_limits(memory: dict[str, Any] | None = None, built: ClusterBuilder | None = None) -> RateLimits:
-    return RateLimits((built or loads(50, 50, 50)).snapshot(), PACING_2, memory or {})
+def rate_limits(memory: dict[str, Any] | None = None, snapshot: Snapshot | None = None) -> RateLimits:
+    return RateLimits(snapshot or loads(50, 50, 50).snapshot(), PACING_2, memory or {}, LIMIT)
 
 
 class TestBuckets:
@@ -41,13 +42,22 @@ class TestBuckets:
         assert {(d.reason, d.evidence["paced_by"]) for d in paced[4:]} == {(Reason.BUDGET_SPENT, "broker b1")}
         assert bought.quota.brokers.tolist() == [0, 0, BURST_MIN * 2]
 
+    def test_an_overloaded_broker_gives_away_twice_as_much(self) -> None:
+        first = rate_limits(snapshot=loads(85, 84.9, 50).snapshot())
+        assert first.quota.brokers.tolist() == [IF_OVERLOADED * 2 * BURST_MIN, 2 * BURST_MIN, 2 * BURST_MIN]
+        wanted = [move(f"n{at}/x/0x0", target=f"b{1 + at % 4}") for at in range(9)]
+        assert len(moves_of(pace(wanted, 100, rate_limits=first))) == IF_OVERLOADED * 2 * BURST_MIN
+        kept = first.remember([], carried_out=True)
+        assert rate_limits(kept, loads(86, 50, 50).later().snapshot()).quota.brokers[0] == IF_OVERLOADED * 2
+        assert rate_limits(kept, loads(84, 50, 50).later().snapshot()).quota.brokers[0] == 2
+
     def test_a_namespace_is_paced_whoever_its_brokers_are(self) -> None:
         paced = pace([move(f"t/n/{at}", f"s{at}", f"t{at}") for at in range(7)], 100, rate_limits=rate_limits())
         assert [d.reason for d in paced] == [Reason.ABOVE_MEAN] * 6 + [Reason.BUDGET_SPENT]
         assert paced[6].evidence["paced_by"] == "namespace t/n"
 
     def test_the_cluster_has_a_bucket_of_its_own(self) -> None:
-        bought = RateLimits(loads(50, 50).snapshot(), replace(PACING_2, cluster_moves_per_min=1), {})
+        bought = RateLimits(loads(50, 50).snapshot(), replace(PACING_2, cluster_moves_per_min=1), {}, LIMIT)
         assert bought.quota.allow(100) == BURST_MIN
         paced = pace([move(f"n{at}/x/0", f"s{at}", f"t{at}") for at in range(3)], 100, rate_limits=bought)
         assert [d.evidence.get("paced_by") for d in paced] == [None, None, "cluster"]
@@ -58,9 +68,9 @@ class TestBuckets:
         pace([move(f"n{at}/x/0") for at in range(4)], 100, rate_limits=first)
         kept = first.remember([], carried_out=True)
         assert kept["buckets"]["broker b0"] == [0, FULL_PACE]
-        minute = RateLimits(built.later().snapshot(), PACING_2, kept)
+        minute = rate_limits(kept, built.later().snapshot())
         assert minute.quota.brokers.tolist() == [2, 2, 4]
-        assert RateLimits(built.later().snapshot(), PACING_2, kept).remember([], carried_out=True) == {}
+        assert rate_limits(kept, built.later().snapshot()).remember([], carried_out=True) == {}
 
     def test_what_is_not_carried_out_costs_nothing(self) -> None:
         bought = rate_limits()
@@ -90,7 +100,7 @@ class TestFailures:
             memory = fail(built, memory)
             paces.append(memory["buckets"]["cluster"][1])
         assert paces == [500, 250, LEAST_PACE, LEAST_PACE, LEAST_PACE]
-        assert RateLimits(built.snapshot(), PACING_2, memory).quota.allow(80) == 10
+        assert rate_limits(memory, built.snapshot()).quota.allow(80) == 10
 
     def test_only_who_took_part_is_slowed_down_and_the_cluster(self) -> None:
         slowed = fail(loads(50, 50, 50), {})["buckets"]
@@ -101,8 +111,8 @@ class TestFailures:
         built = loads(50, 50, 50)
         memory = fail(built, {})
         for minute in range(1, 5):
-            assert RateLimits(built.later().snapshot(), PACING_2, memory).quota.pace == 500 + 100 * minute
-        assert RateLimits(built.later().snapshot(), PACING_2, memory).remember([], carried_out=True) == {}
+            assert rate_limits(memory, built.later().snapshot()).quota.pace == 500 + 100 * minute
+        assert rate_limits(memory, built.later().snapshot()).remember([], carried_out=True) == {}
 
     def test_two_failures_in_one_round_count_once(self) -> None:
         built = loads(50, 50, 50)
@@ -110,7 +120,7 @@ class TestFailures:
         memory = begun(built, names)
         for name in names:
             ended(built, name, owner="b0")
-        assert RateLimits(built.snapshot(), PACING_2, memory).quota.pace == 500
+        assert rate_limits(memory, built.snapshot()).quota.pace == 500
 
     @pytest.mark.parametrize("owner", ["b1", "b0"])
     def test_success_is_no_failure_and_neither_is_a_move_still_under_way(self, owner: str) -> None:
@@ -119,10 +129,10 @@ class TestFailures:
         memory = begun(built, [name])
         if owner == "b1":
             ended(built, name, owner="b1")
-        later = RateLimits(built.later().snapshot(), PACING_2, memory)
+        later = rate_limits(memory, built.later().snapshot())
         assert later.quota.pace == FULL_PACE
         assert bool(later.remember([], carried_out=True).get("begun")) == (owner == "b0"), "it may yet begin"
-        forgotten = RateLimits(built.later(5 * MINUTE_MS).snapshot(), PACING_2, memory)
+        forgotten = rate_limits(memory, built.later(5 * MINUTE_MS).snapshot())
         assert forgotten.quota.pace == FULL_PACE
         assert forgotten.remember([], carried_out=True) == {}
 
@@ -148,7 +158,7 @@ class TestExchange:
 
 class TestRounds:
     def test_a_round_spends_and_the_next_one_remembers(self) -> None:
-        built = loads(90, 10, parts=30)
+        built = loads(80, 10, parts=30)
         built.settings = replace(built.settings, pacing=replace(PACING_2, namespace_moves_per_min=None))
         built.round()
         second = built.later().round()
@@ -162,7 +172,7 @@ class TestRounds:
         assert replay_round(third.inputs) == third.plan_hash
 
     def test_steady_chooses_no_more_than_its_brokers_may_move(self) -> None:
-        built = loads(90, 20, 20, parts=30)
+        built = loads(80, 20, 20, parts=30)
         built.settings = replace(built.settings, strategy="steady", pacing=PACING_2)
         results = [built.round() for _ in range(8) if built.later()]
         acting = next(result for result in results if moves(result))
@@ -207,7 +217,7 @@ def moves_of(decisions: list[Decision]) -> list[Decision]:
 
 def begun(built: ClusterBuilder, bundles: list[str], memory: dict[str, Any] | None = None) -> dict[str, Any]:
     """The memory after a round that moved these bundles from b0 to b1."""
-    bought = RateLimits(built.snapshot(), PACING_2, memory or {})
+    bought = rate_limits(memory, built.snapshot())
     return bought.remember([move(name) for name in bundles], carried_out=True)
 
 
@@ -223,4 +233,4 @@ def fail(built: ClusterBuilder, memory: dict[str, Any]) -> dict[str, Any]:
     name = str(built.bundles[0]["bundle"])
     memory = begun(built, [name], memory)
     ended(built, name, owner="b0")
-    return RateLimits(built.snapshot(), PACING_2, memory).remember([], carried_out=True)
+    return rate_limits(memory, built.snapshot()).remember([], carried_out=True)

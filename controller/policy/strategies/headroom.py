@@ -41,7 +41,7 @@ class Headroom:
     """See the module's text."""
 
     name = "headroom"
-    rules = 2
+    rules = 3
     traits = Traits(knobs=())
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:

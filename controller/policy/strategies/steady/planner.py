@@ -38,9 +38,9 @@ MOST_FRUITLESS = 16  # searches for a swap a round
 MORE_IF_PRESSING = 10  # moves for each pressing broker
 HALF = 0.5
 SMALL_FROM = 0.15  # of the level: not left to wait for bundles that may not move now
-ENOUGH = 0.3  # of its excess, that its small bundles bring together then
-SMALLEST = 0.2  # of what a move must bring: the least that it must bring, but for
-SOMETHING = 0.05  # of its excess, that the small bundles of a pressing broker bring in one round
+ENOUGH = 0.4  # of its excess, that the small bundles of a broker bring together
+SOMETHING = 0.1  # of its excess, that as many of them as may move in one round bring
+SMALLEST = 0.2  # of what a move must bring, that a swap must bring even so
 NOISE_ERRORS = 2.0
 FILL_SLACK = 0.15  # of the level: how far below it a source may be left when an idle broker is filled
 SPLIT_FROM = 0.25  # nor this one a split, unless the broker is overloaded
@@ -68,7 +68,6 @@ class Planner:
         most = min(budget, int(self.chosen.left.max(initial=0)))
         self.caps = settings.caps if can_reach_caps(snapshot, settings.caps, most) else None
         self._fruitless = 0  # swaps looked for and not found
-        self._worthwhile: dict[int, bool] = {}  # by source: see `_bring_something`
         self._barren: Ints = np.full(len(snapshot.brokers), -1)  # [B] namespaces closed when nothing was free there
 
     def plan(self) -> None:
@@ -150,38 +149,23 @@ class Planner:
         self.log.deny(source, obstacle, evidence)
 
     def _bounds(self, source: int, relief: Floats) -> list[Bounds]:
-        """What one move off the source must bring. Where nothing but small bundles is left, less: of a pressing
-        broker, however small they are if those that may move in this round take something off its excess; of one that
-        has only such, if together they bring as much as one move must, and more than the estimate may be wrong; of one
-        far above the level, whose larger bundles may not move now, if they bring enough of its excess."""
-        usual, pressing = Bounds(self.least, 0.0, self.ceiling), bool(self.pressing[source])
-        excess = float(self.model.score[source] - self.model.level)
+        """What one move off the source must bring: less, where nothing but small bundles is left and they bring enough
+        together. Those of a broker that is hardly above the level stay, as long as it has a larger one that may move
+        later. A pressing broker asks only that as many as may move in this round take something off its excess."""
+        usual, excess = Bounds(self.least, 0.0, self.ceiling), float(self.model.score[source] - self.model.level)
         fitting = relief[relief <= max(excess, self.least)]  # a larger one cannot move, and stops none of the others
-        largest = float((fitting if pressing and len(fitting) else relief).max())
-        if not pressing and not self._are_enough(source, relief, largest, excess):
+        if not len(fitting):
             return [usual]
-        smallest = 0.0 if pressing and self._bring_something(source, fitting, excess) else SMALLEST * self.least
-        softer = usual._replace(least=min(self.least, max(HALF * largest, smallest)))
+        largest = float(fitting.max())
+        if not self.pressing[source]:
+            together = min(float(np.maximum(fitting, 0.0).sum()), excess)
+            enough = max(self.least, ENOUGH * excess, NOISE_ERRORS * float(self.model.error[source]))
+            stays = excess <= SMALL_FROM * self.model.norm and not self._has_only_small(source)
+            if float(relief.max()) >= self.least or stays or together < enough:
+                return [usual]
+        most = min(self.chosen.budget - self.chosen.moves, int(self.chosen.left[source]))
+        softer = usual._replace(least=min(self.least, max(HALF * largest, SOMETHING * excess / most)))
         return [usual, softer] if largest >= UNNOTICED * self.least else [softer]
-
-    def _bring_something(self, source: int, fitting: Floats, excess: float) -> bool:
-        """Whether the largest of these bundles, as many as may move in this round, are worth their moves together.
-        Asked before the first of them moves."""
-        if source not in self._worthwhile:
-            most = min(self.chosen.budget - self.chosen.moves, int(self.chosen.left[source]), len(fitting))
-            chosen = np.sort(fitting)[len(fitting) - most :]
-            self._worthwhile[source] = _sum_of(chosen) >= SOMETHING * excess
-        return self._worthwhile[source]
-
-    def _are_enough(self, source: int, relief: Floats, largest: float, excess: float) -> bool:
-        """Whether bundles of which none brings what a move must bring enough together."""
-        only_small = self._has_only_small(source)
-        far = excess > SMALL_FROM * self.model.norm and largest < self.least
-        if not only_small and not far:
-            return False
-        together = min(_sum_of(relief), excess)
-        enough = max(self.least, NOISE_ERRORS * float(self.model.error[source]))
-        return (only_small and together >= enough) or (far and together >= ENOUGH * excess)
 
     def _has_only_small(self, source: int) -> bool:
         """Whether not even its largest bundle brings what a move must."""
@@ -337,8 +321,3 @@ class Planner:
 
     def _why(self, source: int) -> Reason:
         return Reason.OVERLOADED if self.model.is_overloaded(source) else Reason.ABOVE_MEAN
-
-
-def _sum_of(relief: Floats) -> float:
-    """What bundles bring together."""
-    return float(np.maximum(relief, 0.0).sum())

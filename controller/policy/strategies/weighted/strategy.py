@@ -42,7 +42,7 @@ class Weighted:
     """See the module's text."""
 
     name = NAME
-    rules = 2
+    rules = 3
     traits = Traits(knobs=("weighted",))
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
