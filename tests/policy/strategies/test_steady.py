@@ -499,6 +499,18 @@ class TestUsage:
             first.append(next(d.target for d in outcome.decisions if d.target))
         assert first == ["b2", "b1"]
 
+    def test_a_target_is_not_filled_against_its_reading(self) -> None:
+        """Its bundles had become dearer, what it gave away brought less than expected, and it was filled to 116 %."""
+        snapshot = loads(80, 60, 30, parts=8).snapshot()
+        estimates = observe(UsageModel(), snapshot.frame, grace_ms=0)[1]
+        brokers = estimates.brokers.copy()
+        brokers[1, BROKER_ESTIMATES.index("cpu_used")] = 10_000
+        frame = replace(snapshot.frame, estimates=replace(estimates, brokers=brokers))
+        outcome = get("steady").decide(constrain(assess(from_frame(frame, STEADY), STEADY), STEADY), {}, STEADY)
+        targets = [d.target for d in outcome.decisions if d.target]
+        assert targets
+        assert "b1" not in targets
+
     def test_what_moved_lately_or_moves_now_could_not_be_given_back(self) -> None:
         """As the round stores it, by the grace period of its settings."""
         built = steady(loads(30, 30)).broker("b2", cpu=60).broker("b3", cpu=20)

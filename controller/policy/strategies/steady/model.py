@@ -3,13 +3,13 @@ another, at what it costs there (invariant I7).
 
 Only resources with a weight > 0 count (C of them). A broker's score is its largest weighted utilisation, without what
 is not expected to last; of an *urgent* one, overloaded or far above the level right now, with all of it. A target is
-judged by all that it carries now. The *level* is what every broker would have if all work were shared out by capacity:
-the largest of the resources' means over the brokers that take part; it is the same after every move. What a score may
-be wrong by grows with every move, by what is not known of the bundle, at both ends, and counts for more at a target
-from which hardly anything could leave again. A broker whose base alone (what it uses without any traffic) is clearly
-above the level is *occupied* and takes no part: nothing can bring it down. Where isolation parts the brokers into pools
-that can share nothing, each pool has a level of its own and is a *part* of the model: a view with that level, of the
-same brokers.
+judged by all that it carries now, and never by much less than its reading says. The *level* is what every broker would
+have if all work were shared out by capacity: the largest of the resources' means over the brokers that take part; it is
+the same after every move. What a score may be wrong by grows with every move, by what is not known of the bundle, at
+both ends, and counts for more at a target from which hardly anything could leave again. A broker whose base alone (what
+it uses without any traffic) is clearly above the level is *occupied* and takes no part: nothing can bring it down.
+Where isolation parts the brokers into pools that can share nothing, each pool has a level of its own and is a *part* of
+the model: a view with that level, of the same brokers.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ OCCUPIED = 0.25  # of the level: so far above it a base is out of reach
 FAR = 0.5  # of the level: a rise so far above it is acted on before it has lasted, unless such rises are known to pass
 PRESSING = 0.45  # of the level: relieving a broker so far above it, by what lasts, may take many small moves
 MARGIN_ERRORS = 0.5  # standard deviations of an estimate that count against a move
+AS_READ = 0.9  # of a reading: a target counts with so much of it, whatever was expected
 LOCKED_ERRORS = 0.5  # and so many more at a target from which nothing could leave again
 RESERVE_ERRORS = 3.0  # of its estimate: a target whose movable bundles use less than this is one of those, in part
 LEAST_LEVEL = 0.30  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
@@ -57,7 +58,8 @@ class Model:
         self.urgent: Bools = self.full  # [B] judged by all that they carry, lasting or not
         self.used: Floats = np.where(self.urgent[:, None], self.now, lasting)
         self.score: Floats = self.used.max(axis=1, initial=0.0)
-        self.busy: Floats = np.maximum(self.now, self.used)  # what a target is judged by
+        read = np.where(self._counted == CPU, AS_READ * usage.read[:, None] * per_unit, 0.0)
+        self.busy: Floats = np.maximum(np.maximum(self.now, self.used), read)  # what a target is judged by
         self.peak: Floats = self.busy.max(axis=1, initial=0.0)  # [B] the largest of that
         self._cpu: Ints = np.flatnonzero(self._counted == CPU)  # where it is among those that count
         cpu = self._cpu

@@ -35,6 +35,7 @@ class Usage:
     """B brokers, N bundles, R resources, in the resources' units."""
 
     now: Floats  # [B x R] NaN unknown
+    read: Floats  # [B] CPU as this round's reading has it, 0 unknown
     passing: Floats  # [B x R] of that, what is not expected to last
     known_bursts: Bools  # [B] whether most of that is the usual bursts of its bundles
     error: Floats  # [B] of CPU, a standard deviation
@@ -68,6 +69,7 @@ class Usage:
         impossible, explained = _impossible(snapshot, cost[:, CPU])
         return cls(
             now=now,
+            read=np.where(known, snapshot.usage[:, CPU] + moved, 0.0),
             passing=estimates.burst / _SCALES,
             known_bursts=_known_bursts(snapshot, estimates),
             error=estimates.broker("cpu_error") / scale,
