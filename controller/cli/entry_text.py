@@ -12,7 +12,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.observed import OrderKind
 from controller.domain.state import METADATA, ClusterState
 from controller.domain.strict_json import is_whole
-from controller.operations.plans.plan_words import entry_text
+from controller.operations.plans.plan_words import entry_text as plan_text
 from controller.operations.rounds.early import because_text
 from controller.operations.text import count_text
 from controller.operations.why.commanded import COMMANDED
@@ -87,7 +87,7 @@ def _what(entry: Entry) -> str:
     if entry.kind is Kind.ORDER_ENDED:
         return _order_end_text(entry)
     if entry.kind is Kind.PLAN:
-        return entry_text(entry)
+        return plan_text(entry)
     if entry.kind is Kind.ROUND:
         counts = " ".join(f"{count} {kind}" for kind, count in entry.data.get("counts", {}).items())
         return "; ".join(filter(None, [counts, because_text(entry.data)]))

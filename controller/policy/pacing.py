@@ -7,9 +7,9 @@ A bucket fills with time, up to `BURST_MIN` minutes' worth; a move takes one tok
 namespace's and the cluster's. A move *failed* when its bundle's epoch was burned for it and the bundle is owned by
 another broker than its target afterwards. Each failure halves the *pace* of those four, at most once a round; a minute
 without one gives back `GROWTH` of the full pace (additive increase, multiplicative decrease: Cruise Control's
-concurrency adjuster, PD's store limits). An overloaded broker's bucket is `IF_OVERLOADED` times as large and fills as
-much faster: nothing moves to it, and its clients suffer more from the load than from the moves. Moves that are not
-carried out cost nothing. Full buckets are not remembered.
+concurrency adjuster, PD's store limits). From the bucket of a broker that is overloaded a move takes only half a token:
+hardly anything moves to it, and its clients suffer more from the load than from the moves. Moves that are not carried
+out cost nothing. Full buckets are not remembered.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from controller.policy.view.snapshot import FULL_PACE, UNLIMITED, Bools, MoveQuo
 
 MAX_SPLITS_PER_ROUND = 10  # Pulsar: loadBalancerMaxNumberOfBundlesToSplitPerCycle
 BURST_MIN = 2
-IF_OVERLOADED = 2
 LEAST_PACE = 125  # permille
 GROWTH = 100  # permille of the full pace, a minute
 TOKEN = 1000  # tokens are kept in thousandths
+IF_OVERLOADED = TOKEN // 2
 FORGET_MS = 180_000  # a move that has not begun by then never will
 MINUTE_MS = 60_000
 CLUSTER = "cluster"
@@ -84,10 +84,9 @@ class Bucket:
         """A bucket with all its tokens, at full pace."""
         return cls(per_min, _capacity(per_min, FULL_PACE))
 
-    @property
-    def left(self) -> int:
-        """Whole tokens."""
-        return UNLIMITED if self.per_min is None else self.milli // TOKEN
+    def moves_left(self, price: int = TOKEN) -> int:
+        """How many moves it allows. `price`: thousandths of a token that one takes."""
+        return UNLIMITED if self.per_min is None else self.milli // price
 
     @property
     def is_full(self) -> bool:
@@ -116,7 +115,7 @@ class RateLimits:
         """`overloaded`: the score from which a broker counts as overloaded, a fraction."""
         self._snapshot, self._settings = snapshot, settings
         over = np.flatnonzero(snapshot.score >= round(overloaded * SCORE_UNIT))
-        self._overloaded = {snapshot.brokers[at] for at in over.tolist()}
+        self._overloaded = {_of_broker(snapshot.brokers[at]) for at in over.tolist()}
         self._buckets: dict[str, Bucket] = {}
         self._begun: dict[str, list[Any]] = dict(memory.get("begun", {}))  # bundle -> source, target, epoch, at_ms
         passed_ms = max(0, snapshot.at_ms - int(memory.get("at_ms", snapshot.at_ms)))
@@ -131,26 +130,26 @@ class RateLimits:
     def quota(self) -> MoveQuota:
         """The moves that a strategy may choose in this round."""
         cluster = self._peek(CLUSTER)
-        left = np.array([self._peek(_of_broker(name)).left for name in self._snapshot.brokers], np.int64)
+        left = np.array([self._moves_left(_of_broker(name)) for name in self._snapshot.brokers], np.int64)
         kind = bucket_of_namespace("")
-        namespaces = {name.removeprefix(kind): b.left for name, b in self._buckets.items() if name.startswith(kind)}
-        other = Bucket.full(self._settings.namespace_moves_per_min).left
-        return MoveQuota(left, cluster.left, cluster.pace, namespaces, other)
+        drawn = {name.removeprefix(kind): b.moves_left() for name, b in self._buckets.items() if name.startswith(kind)}
+        other = Bucket.full(self._settings.namespace_moves_per_min).moves_left()
+        return MoveQuota(left, cluster.moves_left(), cluster.pace, drawn, other)
 
     def find_short(self, moves: Iterable[Decision]) -> str | None:
-        """The first bucket with too few tokens for these moves together, or None."""
+        """The first bucket with too little for these moves together, or None."""
         asked: dict[str, int] = {}
         for move in moves:
             for name in self._names(move):
                 asked[name] = asked.get(name, 0) + 1
-        return next((name for name, tokens in asked.items() if self._peek(name).left < tokens), None)
+        return next((name for name, wanted in asked.items() if self._moves_left(name) < wanted), None)
 
     def take(self, move: Decision) -> None:
-        """Take one token from each of the move's buckets."""
+        """Take what the move costs from each of its buckets."""
         for name in self._names(move):
             bucket = self._bucket(name)
             if bucket.per_min is not None:
-                bucket.milli -= TOKEN
+                bucket.milli -= self._price(name)
 
     def remember(self, moves: Iterable[Decision], carried_out: bool) -> dict[str, Any]:
         """The memory for the next round, after the round's moves; {} when there is nothing to remember.
@@ -196,6 +195,12 @@ class RateLimits:
         brokers = (broker for broker in (move.source, move.target) if broker is not None)
         return [*map(_of_broker, brokers), *_of_namespace(move.bundle or ""), CLUSTER]
 
+    def _price(self, name: str) -> int:
+        return IF_OVERLOADED if name in self._overloaded else TOKEN
+
+    def _moves_left(self, name: str) -> int:
+        return self._peek(name).moves_left(self._price(name))
+
     def _peek(self, name: str) -> Bucket:
         return self._buckets.get(name) or Bucket.full(self._per_min(name))
 
@@ -205,11 +210,12 @@ class RateLimits:
         return self._buckets[name]
 
     def _per_min(self, name: str) -> int | None:
-        kind, _, of = name.partition(" ")
-        if kind == "broker":
-            limit = self._settings.broker_moves_per_min
-            return limit if limit is None or of not in self._overloaded else IF_OVERLOADED * limit
-        return self._settings.cluster_moves_per_min if kind == CLUSTER else self._settings.namespace_moves_per_min
+        kind = name.partition(" ")[0]
+        return {
+            "broker": self._settings.broker_moves_per_min,
+            "namespace": self._settings.namespace_moves_per_min,
+            CLUSTER: self._settings.cluster_moves_per_min,
+        }[kind]
 
 
 def mark_pending_moves(snapshot: Snapshot, memory: Mapping[str, Any]) -> Bools:

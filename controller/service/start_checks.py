@@ -104,11 +104,13 @@ def check_folder(place: str, name: str, origin: str) -> None:
     if is_address(place):
         return
     try:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            os.stat(place)  # a name that is too long, a link to itself
         nearest = next(p for p in (Path(place), *Path(place).parents) if p.is_symlink() or p.exists())
+        for missing in Path(place).relative_to(nearest).parts:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                os.lstat(nearest / missing)  # a name that is too long
         why = (
-            f"{nearest} is a file" if not nearest.is_dir()
+            f"{nearest} is a link to something that is not there" if not nearest.exists()
+            else f"{nearest} is a file" if not nearest.is_dir()
             else _LOCKED if nearest == Path(place) and not os.access(nearest, os.W_OK | os.X_OK)
             else f"{nearest} cannot be written to" if not os.access(nearest, os.W_OK | os.X_OK)
             else ""

@@ -14,7 +14,7 @@ from controller.domain.decision import Decision, DecisionKind, Label, Reason
 from controller.domain.ownership import Ownership
 from controller.domain.settings.policy import PacingSettings
 from controller.domain.state import SHADOW
-from controller.policy.pacing import BURST_MIN, IF_OVERLOADED, LEAST_PACE, RateLimits, pace, skip_lone_halves
+from controller.policy.pacing import BURST_MIN, LEAST_PACE, RateLimits, pace, skip_lone_halves
 from controller.policy.plan import PACING, make_plan
 from controller.policy.round import replay_round, run_round, run_with_challengers
 from controller.policy.view.snapshot import FULL_PACE, UNLIMITED, Snapshot
@@ -44,12 +44,21 @@ class TestBuckets:
 
     def test_an_overloaded_broker_gives_away_twice_as_much(self) -> None:
         first = rate_limits(snapshot=loads(85, 84.9, 50).snapshot())
-        assert first.quota.brokers.tolist() == [IF_OVERLOADED * 2 * BURST_MIN, 2 * BURST_MIN, 2 * BURST_MIN]
+        assert first.quota.brokers.tolist() == [8, 4, 4]
         wanted = [move(f"n{at}/x/0x0", target=f"b{1 + at % 4}") for at in range(9)]
-        assert len(moves_of(pace(wanted, 100, rate_limits=first))) == IF_OVERLOADED * 2 * BURST_MIN
+        assert len(moves_of(pace(wanted, 100, rate_limits=first))) == 8
         kept = first.remember([], carried_out=True)
-        assert rate_limits(kept, loads(86, 50, 50).later().snapshot()).quota.brokers[0] == IF_OVERLOADED * 2
+        assert rate_limits(kept, loads(86, 50, 50).later().snapshot()).quota.brokers[0] == 4
         assert rate_limits(kept, loads(84, 50, 50).later().snapshot()).quota.brokers[0] == 2
+
+    def test_who_crosses_the_limit_to_and_fro_gains_no_moves(self) -> None:
+        first = rate_limits(snapshot=loads(90, 50).snapshot())
+        pace([move(f"n{at}/x/0x0", target=f"b{at + 1}") for at in range(4)], 100, rate_limits=first)
+        kept = first.remember([], carried_out=True)
+        below = rate_limits(kept, loads(84, 50).snapshot())
+        assert below.quota.brokers[0] == 2
+        again = rate_limits(below.remember([], carried_out=True), loads(86, 50).snapshot())
+        assert again.quota.brokers[0] == 4
 
     def test_a_namespace_is_paced_whoever_its_brokers_are(self) -> None:
         paced = pace([move(f"t/n/{at}", f"s{at}", f"t{at}") for at in range(7)], 100, rate_limits=rate_limits())

@@ -10,7 +10,7 @@ class Pacing(Section):
 
     broker_moves_per_min: int | None = key(
         30,
-        "Maximum number of moves per minute from or to one broker, twice as many from an overloaded one; empty: no "
+        "Maximum number of moves per minute from or to one broker, twice as many while it is overloaded; empty: no "
         "limit.",
         source=DESIGN,
         unit="moves/min",

@@ -111,7 +111,8 @@ class SteadySettings:
 class PacingSettings:
     """Rate limits in moves per minute at full pace; two minutes' worth may be made at once. None: no such limit.
 
-    `broker_moves_per_min` counts the moves from and to a broker, `namespace_moves_per_min` those of its bundles.
+    `broker_moves_per_min` counts the moves from and to a broker, those of an overloaded one half;
+    `namespace_moves_per_min` counts those of its bundles.
     """
 
     broker_moves_per_min: int | None = 30

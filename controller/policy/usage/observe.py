@@ -194,6 +194,7 @@ def _estimate(
         rounds=model.rounds,
         wander_permille=round(PERMILLE * max(0.0, model.wander or 0.0) ** 0.5),
         cpu_settled=_whole(speed * _settled(frame, cost, grace_ms) * scale),
+        cpu_read=_whole(np.nan_to_num(seen.usage) * scale),
     )
 
 

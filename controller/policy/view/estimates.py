@@ -18,6 +18,7 @@ BROKER_ESTIMATES = ("cpu_used", "cpu_error", "cpu_base", "speed_permille")
 NETWORKS = ("bandwidth_in", "bandwidth_out")
 BUNDLE_ESTIMATES = ("cpu_cost", "cpu_error", "lasting_permille", "burst_rounds")
 PERMILLE = 1000
+_OPTIONAL = ("cpu_settled", "cpu_read")  # [B] each; rounds of earlier versions have none
 _BROKER_COLUMNS = [
     *BROKER_ESTIMATES,
     *(f"{name}_burst" for name in RESOURCES),
@@ -36,7 +37,7 @@ class Estimates:
     `burst_rounds`: how long its bursts last; 0: it has none.
 
     `cpu_settled`: [B] of what brokers use, the part for bundles whose last move is long enough ago for another one.
-    None: the round did not ask.
+    `cpu_read`: [B] the reading that was believed, 0 without one. None: the round did not ask for either.
 
     `rounds`: so many the model has seen, this one included. `wander_permille`: how far brokers' loads stray from one
     round to the next with nothing moved, as a share of their mean usage.
@@ -49,6 +50,7 @@ class Estimates:
     rounds: int = 1
     wander_permille: int = 0
     cpu_settled: Ints | None = None
+    cpu_read: Ints | None = None
 
     def broker(self, column: str) -> Ints:
         """[B] a column of BROKER_ESTIMATES."""
@@ -76,7 +78,7 @@ class Estimates:
             "brokers": np.hstack([self.brokers, self.burst, self.correction]).tolist(),
             "bundle_columns": list(BUNDLE_ESTIMATES),
             "bundles": self.bundles.tolist(),
-            **({} if self.cpu_settled is None else {"cpu_settled": self.cpu_settled.tolist()}),
+            **{name: kept.tolist() for name in _OPTIONAL if (kept := getattr(self, name)) is not None},
         }
 
     @classmethod
@@ -90,8 +92,8 @@ class Estimates:
         own, burst, correction = np.split(_matrix(stored["brokers"], len(wanted[0])), ends, axis=1)
         bundles = _matrix(stored["bundles"], len(wanted[1]))
         rounds, wander_permille = int(stored["rounds"]), int(stored["wander_permille"])
-        settled = np.array(stored["cpu_settled"], np.int64) if "cpu_settled" in stored else None
-        return cls(own, burst, correction, bundles, rounds, wander_permille, settled)
+        optional = {name: np.array(stored[name], np.int64) for name in _OPTIONAL if name in stored}
+        return cls(own, burst, correction, bundles, rounds, wander_permille, **optional)
 
 
 def _matrix(rows: Sequence[Sequence[int]], width: int) -> Ints:

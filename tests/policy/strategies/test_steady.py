@@ -499,17 +499,20 @@ class TestUsage:
             first.append(next(d.target for d in outcome.decisions if d.target))
         assert first == ["b2", "b1"]
 
-    def test_a_target_is_not_filled_against_its_reading(self) -> None:
+    @pytest.mark.parametrize("believed", [True, False])
+    def test_a_target_is_not_filled_against_a_reading_that_is_believed(self, believed: bool) -> None:
         """Its bundles had become dearer, what it gave away brought less than expected, and it was filled to 116 %."""
         snapshot = loads(80, 60, 30, parts=8).snapshot()
         estimates = observe(UsageModel(), snapshot.frame, grace_ms=0)[1]
         brokers = estimates.brokers.copy()
         brokers[1, BROKER_ESTIMATES.index("cpu_used")] = 10_000
-        frame = replace(snapshot.frame, estimates=replace(estimates, brokers=brokers))
+        read = estimates.cpu_read if believed else np.zeros(3, np.int64)
+        frame = replace(snapshot.frame, estimates=replace(estimates, brokers=brokers, cpu_read=read))
         outcome = get("steady").decide(constrain(assess(from_frame(frame, STEADY), STEADY), STEADY), {}, STEADY)
         targets = [d.target for d in outcome.decisions if d.target]
         assert targets
-        assert "b1" not in targets
+        assert ("b1" in targets) != believed
+        assert not any("passing" in d.evidence for d in outcome.decisions), "it is no burst"
 
     def test_what_moved_lately_or_moves_now_could_not_be_given_back(self) -> None:
         """As the round stores it, by the grace period of its settings."""
@@ -570,15 +573,19 @@ class TestUsage:
                 built.bundle(name, cpu=10.0)
         return built
 
-    def test_small_bundles_that_bring_enough_together_relieve_an_overloaded_broker(self) -> None:
-        """Found on the field (`big`, seed 2): with no bundle above 0.8 % of the broker it was left at 91 %."""
+    @pytest.mark.parametrize(("bundles", "rounds"), [(350, 4), (490, 5)])
+    def test_small_bundles_that_bring_enough_together_relieve_an_overloaded_broker(
+        self, bundles: int, rounds: int
+    ) -> None:
+        """Found on the field (`big`, seed 2): with no bundle above 0.8 % of the broker it was left at 91 %. What each
+        must bring does not grow while they leave."""
         built = steady(cluster())
         for name in ("b0", "b1", "b2", "b3"):
             percent = 98.0 if name == "b0" else 45.0
             built.broker(name, cpu=percent)
-            for _ in range(350):
-                built.bundle(name, cpu=percent / 350)
-        live(built, 12)
+            for _ in range(bundles):
+                built.bundle(name, cpu=percent / bundles)
+        live(built, rounds)
         assert built.brokers["b0"]["cpu_usage"] < 85
 
     def test_far_above_the_level_small_bundles_go_where_the_large_one_must_stay(self) -> None:

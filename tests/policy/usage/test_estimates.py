@@ -16,17 +16,19 @@ from controller.policy.view.estimates import NETWORKS, Estimates
 
 
 def test_estimates_are_read_back_as_they_were_stored() -> None:
-    ints = iter(np.arange(2 * (4 + len(RESOURCES) + 2) + 3 * 4 + 2))
+    ints = iter(np.arange(2 * (4 + len(RESOURCES) + 2) + 3 * 4 + 4))
     parts = [np.array([next(ints) for _ in range(rows * width)]).reshape(rows, width)
              for rows, width in ((2, 4), (2, len(RESOURCES)), (2, len(NETWORKS)), (3, 4))]  # fmt: skip
-    for settled in (np.array([next(ints), next(ints)]), None):  # None: as rules before 17 stored them
-        stored = Estimates(*parts, rounds=3, wander_permille=5, cpu_settled=settled)
+    settled, taken = (np.array([next(ints), next(ints)]) for _ in range(2))
+    for optional in ((settled, taken), (settled, None), (None, None)):  # without: as rules before 18, before 17 did
+        stored = Estimates(*parts, 3, 5, *optional)
         document = json.loads(json.dumps(stored.to_json()))
         read = Estimates.from_json(document)
         for name in ("brokers", "burst", "correction", "bundles"):
             assert (getattr(read, name) == getattr(stored, name)).all()
         assert (read.rounds, read.wander_permille) == (3, 5)
-        assert np.array_equal(read.cpu_settled, settled)
+        assert np.array_equal(read.cpu_settled, optional[0])
+        assert np.array_equal(read.cpu_read, optional[1])
         assert read.to_json() == document, "a replay hashes what it has read"
 
 

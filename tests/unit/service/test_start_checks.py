@@ -74,7 +74,12 @@ def test_places_that_cannot_be(tmp_path: Path) -> None:
             told = refusal(settings_of(tmp_path, **{key: place}))
             assert told.startswith(f"{key} = {place} (override) cannot be used: {file} is a file")
     assert f"--checkpoint = {file}" in refusal(settings_of(tmp_path), str(file))
-    assert "too long" in refusal(settings_of(tmp_path, **{"tables.root": f"/tmp/{'x' * 300}"}))
+    for above in ("/tmp", f"{tmp_path}/none"):
+        assert "too long" in refusal(settings_of(tmp_path, **{"tables.root": f"{above}/{'x' * 300}"}))
+    for name, to in (("lost", "nowhere"), ("itself", "itself")):
+        (tmp_path / name).symlink_to(tmp_path / to)
+        told = refusal(settings_of(tmp_path, **{"tables.root": f"{tmp_path}/{name}/tables"}))
+        assert told.startswith(f"tables.root = {tmp_path}/{name}/tables (override) cannot be used: ")
 
 
 def test_an_address_with_a_login_is_refused_without_showing_it(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ class Choices:
 
     def _scores(self, source: int, target: int) -> list[float]:
         """What the two are judged by, as fractions, as precise as evidence shows them: of the source what lasts, of the
-        target all that it carries now."""
+        target all that it carries now, or nine tenths of its reading."""
         judged = float(self._model.score[source]), float(self._model.peak[target])
         return [in_units(score) / SCORE_UNIT for score in judged]
 

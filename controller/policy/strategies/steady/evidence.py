@@ -59,7 +59,7 @@ class Evidence:
             "hits": int(self.timing.runs[at]),
             "hits_needed": int(self.timing.needed[at]),
         }
-        passing = float(self.model.peak[at]) - float(self.model.score[at])
+        passing = float(self.model.peak[at] - self.model.only_read[at] - self.model.score[at])
         if in_units(passing) > 0:
             seen["passing"] = in_units(passing)
         if self.model.short[at]:

@@ -29,10 +29,10 @@ from controller.policy.view.frame import Ints
 from controller.policy.view.snapshot import Bools, Snapshot
 
 OCCUPIED = 0.25  # of the level: so far above it a base is out of reach
+AS_READ = 0.9  # of a reading: a target counts with so much of it, whatever was expected
 FAR = 0.5  # of the level: a rise so far above it is acted on before it has lasted, unless such rises are known to pass
 PRESSING = 0.45  # of the level: relieving a broker so far above it, by what lasts, may take many small moves
 MARGIN_ERRORS = 0.5  # standard deviations of an estimate that count against a move
-AS_READ = 0.9  # of a reading: a target counts with so much of it, whatever was expected
 LOCKED_ERRORS = 0.5  # and so many more at a target from which nothing could leave again
 RESERVE_ERRORS = 3.0  # of its estimate: a target whose movable bundles use less than this is one of those, in part
 LEAST_LEVEL = 0.30  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
@@ -59,8 +59,10 @@ class Model:
         self.used: Floats = np.where(self.urgent[:, None], self.now, lasting)
         self.score: Floats = self.used.max(axis=1, initial=0.0)
         read = np.where(self._counted == CPU, AS_READ * usage.read[:, None] * per_unit, 0.0)
-        self.busy: Floats = np.maximum(np.maximum(self.now, self.used), read)  # what a target is judged by
+        expected = np.maximum(self.now, self.used)
+        self.busy: Floats = np.maximum(expected, read)  # what a target is judged by
         self.peak: Floats = self.busy.max(axis=1, initial=0.0)  # [B] the largest of that
+        self.only_read: Floats = self.peak - expected.max(axis=1, initial=0.0)  # [B] of that, what was not expected
         self._cpu: Ints = np.flatnonzero(self._counted == CPU)  # where it is among those that count
         cpu = self._cpu
         self.base: Floats = per_unit[:, cpu].sum(axis=1) * usage.base

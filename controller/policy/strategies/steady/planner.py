@@ -37,10 +37,10 @@ SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
 MOST_FRUITLESS = 16  # searches for a swap a round
 MORE_IF_PRESSING = 10  # moves for each pressing broker
 HALF = 0.5
-SMALL_FROM = 0.15  # of the level: not left to wait for bundles that may not move now
+SMALL_FROM = 0.15  # of the level: a broker less far above it keeps its small bundles while it has a larger one
 ENOUGH = 0.4  # of its excess, that the small bundles of a broker bring together
-SOMETHING = 0.1  # of its excess, that as many of them as may move in one round bring
-SMALLEST = 0.2  # of what a move must bring, that a swap must bring even so
+SOMETHING = 0.05  # of its excess, that as many of them as may move in one round bring
+SMALLEST = 0.2  # of what a move must bring: a swap never brings less
 NOISE_ERRORS = 2.0
 FILL_SLACK = 0.15  # of the level: how far below it a source may be left when an idle broker is filled
 SPLIT_FROM = 0.25  # nor this one a split, unless the broker is overloaded
@@ -68,6 +68,7 @@ class Planner:
         most = min(budget, int(self.chosen.left.max(initial=0)))
         self.caps = settings.caps if can_reach_caps(snapshot, settings.caps, most) else None
         self._fruitless = 0  # swaps looked for and not found
+        self._part: dict[int, float] = {}  # by source: of SOMETHING, what each of its small bundles must bring
         self._barren: Ints = np.full(len(snapshot.brokers), -1)  # [B] namespaces closed when nothing was free there
 
     def plan(self) -> None:
@@ -151,7 +152,8 @@ class Planner:
     def _bounds(self, source: int, relief: Floats) -> list[Bounds]:
         """What one move off the source must bring: less, where nothing but small bundles is left and they bring enough
         together. Those of a broker that is hardly above the level stay, as long as it has a larger one that may move
-        later. A pressing broker asks only that as many as may move in this round take something off its excess."""
+        later. A pressing broker asks only that as many as may move in this round, from its first move on, would take
+        something off its excess."""
         usual, excess = Bounds(self.least, 0.0, self.ceiling), float(self.model.score[source] - self.model.level)
         fitting = relief[relief <= max(excess, self.least)]  # a larger one cannot move, and stops none of the others
         if not len(fitting):
@@ -163,8 +165,10 @@ class Planner:
             stays = excess <= SMALL_FROM * self.model.norm and not self._has_only_small(source)
             if float(relief.max()) >= self.least or stays or together < enough:
                 return [usual]
-        most = min(self.chosen.budget - self.chosen.moves, int(self.chosen.left[source]))
-        softer = usual._replace(least=min(self.least, max(HALF * largest, SOMETHING * excess / most)))
+        if source not in self._part:
+            most = min(self.chosen.budget - self.chosen.moves, int(self.chosen.left[source]))
+            self._part[source] = SOMETHING * excess / most
+        softer = usual._replace(least=min(self.least, max(HALF * largest, self._part[source])))
         return [usual, softer] if largest >= UNNOTICED * self.least else [softer]
 
     def _has_only_small(self, source: int) -> bool:

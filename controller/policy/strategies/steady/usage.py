@@ -35,8 +35,8 @@ class Usage:
     """B brokers, N bundles, R resources, in the resources' units."""
 
     now: Floats  # [B x R] NaN unknown
-    read: Floats  # [B] CPU as this round's reading has it, 0 unknown
     passing: Floats  # [B x R] of that, what is not expected to last
+    read: Floats  # [B] CPU as this round's reading has it, if that is believed; else 0
     known_bursts: Bools  # [B] whether most of that is the usual bursts of its bundles
     error: Floats  # [B] of CPU, a standard deviation
     base: Floats  # [B] CPU without any traffic
@@ -69,8 +69,8 @@ class Usage:
         impossible, explained = _impossible(snapshot, cost[:, CPU])
         return cls(
             now=now,
-            read=np.where(known, snapshot.usage[:, CPU] + moved, 0.0),
             passing=estimates.burst / _SCALES,
+            read=np.zeros(len(moved)) if estimates.cpu_read is None else estimates.cpu_read / scale + moved,
             known_bursts=_known_bursts(snapshot, estimates),
             error=estimates.broker("cpu_error") / scale,
             base=estimates.broker("cpu_base") / scale,
