@@ -28,8 +28,8 @@ def end_words(state: ClusterState) -> Mapping[str, str]:
 
 
 def print_entries(entries: Sequence[Entry], title: str = "", words: Mapping[str, str] | None = None) -> None:
-    """Print a table of entries. `words`: the reasons of decisions, with their figures, and
-    of commands; the reasons of ended sessions (`end_words`)."""
+    """Print a table of entries. `words`: the reasons of decisions, with their figures, and of commands; the reasons of
+    ended sessions (`end_words`)."""
     columns = ["seq >", "at (UTC)", "kind", "about", "what …", "reason", "cause"]
     emit_table(columns, [entry_cells(entry, words or {}) for entry in entries], title, empty="no entry matches")
 

@@ -160,10 +160,12 @@ class Planner:
             return [usual]
         largest = float(fitting.max())
         if not self.pressing[source]:
+            if float(relief.max()) >= self.least:
+                return [usual]
             together = min(float(np.maximum(fitting, 0.0).sum()), excess)
             enough = max(self.least, ENOUGH * excess, NOISE_ERRORS * float(self.model.error[source]))
             stays = excess <= SMALL_FROM * self.model.norm and not self._has_only_small(source)
-            if float(relief.max()) >= self.least or stays or together < enough:
+            if stays or together < enough:
                 return [usual]
         if source not in self._part:
             most = min(self.chosen.budget - self.chosen.moves, int(self.chosen.left[source]))

@@ -36,8 +36,8 @@ class Usage:
 
     now: Floats  # [B x R] NaN unknown
     passing: Floats  # [B x R] of that, what is not expected to last
-    read: Floats  # [B] CPU as this round's reading has it, if that is believed; else 0
     known_bursts: Bools  # [B] whether most of that is the usual bursts of its bundles
+    read: Floats  # [B] CPU as this round's reading has it, if that is believed; else 0
     error: Floats  # [B] of CPU, a standard deviation
     base: Floats  # [B] CPU without any traffic
     speed: Floats  # [B] CPU that work costs there, 1 usually
@@ -70,8 +70,8 @@ class Usage:
         return cls(
             now=now,
             passing=estimates.burst / _SCALES,
-            read=np.zeros(len(moved)) if estimates.cpu_read is None else estimates.cpu_read / scale + moved,
             known_bursts=_known_bursts(snapshot, estimates),
+            read=np.zeros(len(moved)) if estimates.cpu_read is None else estimates.cpu_read / scale + moved,
             error=estimates.broker("cpu_error") / scale,
             base=estimates.broker("cpu_base") / scale,
             speed=speed,
