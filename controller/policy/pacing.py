@@ -32,7 +32,7 @@ BURST_MIN = 2
 LEAST_PACE = 125  # permille
 GROWTH = 100  # permille of the full pace, a minute
 TOKEN = 1000  # tokens are kept in thousandths
-IF_OVERLOADED = TOKEN // 2
+IF_OVERLOADED = TOKEN // 2  # what a move takes from the bucket of an overloaded broker
 FORGET_MS = 180_000  # a move that has not begun by then never will
 MINUTE_MS = 60_000
 CLUSTER = "cluster"
@@ -130,7 +130,8 @@ class RateLimits:
     def quota(self) -> MoveQuota:
         """The moves that a strategy may choose in this round."""
         cluster = self._peek(CLUSTER)
-        left = np.array([self._moves_left(_of_broker(name)) for name in self._snapshot.brokers], np.int64)
+        full, names = Bucket.full(self._settings.broker_moves_per_min), map(_of_broker, self._snapshot.brokers)
+        left = np.array([(self._buckets.get(n) or full).moves_left(self._price(n)) for n in names], np.int64)
         kind = bucket_of_namespace("")
         drawn = {name.removeprefix(kind): b.moves_left() for name, b in self._buckets.items() if name.startswith(kind)}
         other = Bucket.full(self._settings.namespace_moves_per_min).moves_left()
