@@ -83,6 +83,8 @@ def check_fold(base: ClusterState, journal: Sequence[Entry], projection: Cluster
             f"I4: the fold of the journal up to {folded.seq} differs from the projection at {projection.seq} "
             f"in {', '.join(names)}"
         )
+    if list(folded.commands) != list(projection.commands):  # equal, but the oldest are forgotten first
+        raise InvariantBroken(f"I4: up to seq {folded.seq}, the fold of the journal has the commands in another order")
 
 
 def check_parties_live(state: ClusterState) -> None:

@@ -163,10 +163,12 @@ class Deployment:
         )  # fmt: skip
         found.runtime.on_call = partial(self.witness.is_told_to_serve, found)
         found.runtime.on_serve = partial(self.witness.begins_to_serve, found)
+        found.runtime.on_split = partial(self.witness.begins_to_serve, found, by_split=True)
         found.on_fenced = partial(self.witness.is_fenced, found)
         found.loop.on_write = partial(self.witness.writes, found)
         for producer in found.producers:
             producer.on_send = partial(self.witness.sends, found)
+            producer.around_answer = partial(self.witness.leases.answer, found)
         self.network.offer(found.loop, lambda: LookupServer(found, self.lookups), LOOKUP_PORTS[broker])
         self.brokers.append(found)
         return found

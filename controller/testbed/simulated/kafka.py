@@ -152,7 +152,8 @@ class SimKafka:
 class SimProducer:
     """The `Sender` of one process: one request at a time, sent again until it is acknowledged, refused or too old.
 
-    `stall`: called, once, when a record of this topic has just reached Kafka, before `send` returns.
+    `stall`: called, once, when a record of this topic has just reached Kafka, before `send` returns. `around_answer`
+    tells whoever sent of an answer, as the producer's thread does.
     """
 
     def __init__(self, kafka: SimKafka, link: Link, runs: Callable[[], bool]) -> None:
@@ -164,6 +165,7 @@ class SimProducer:
         self.stall: tuple[str, Callable[[], None]] | None = None
         self.appended_ms: dict[str, float] = {}  # topic -> when its newest record there was sent
         self.on_send: Callable[[str, Mapping[str, Any]], None] = lambda topic, record: None
+        self.around_answer: Callable[[Callable[[], None]], None] = lambda tell: tell()
 
     def send(
         self, topic: str, value: Mapping[str, Any], key: str | None = None, timestamp_ms: int | None = None
@@ -225,7 +227,7 @@ class SimProducer:
             self._kafka.world.after(RETRY_MS, lambda: self._acknowledge(result, placed))
             return
         self._queue.pop(0)
-        result.set_result(placed)
+        self.around_answer(lambda: result.set_result(placed))
         self._try()
 
     def _expired(self) -> bool:

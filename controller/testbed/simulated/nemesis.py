@@ -9,26 +9,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
-from functools import partial
 from random import Random
 
-from controller.testbed.simulated.broker import SimBroker
-from controller.testbed.simulated.deployment import BROKERS, Deployment
+from controller.testbed.simulated.deployment import Deployment
+from controller.testbed.simulated.faults.broker_faults import LONG_MS, SHORT_MS, BrokerFaults
 from controller.testbed.simulated.faults.false_records import FalseRecords
 from controller.testbed.simulated.faults.message_faults import MessageFaults
 from controller.testbed.simulated.faults.orders import Orders
 
-SHORT_MS, LONG_MS = (500, 2_000, 5_000), (3_000, 9_000, 20_000)  # around the lease of 6 s
 GAPS_MS = (50, 200, 500, 2_000, 5_000)  # between two faults
 FAULTS = 25  # a run
 MESSAGES_EVERY = 4  # of these faults, there is one on the way of messages as well
 ORDERS_EVERY = 3  # of these faults, there is something that people do
 FIRST_ORDER = FAULTS + FAULTS // MESSAGES_EVERY  # the numbers of the others follow those of faults
 ALL_FAULTS = FIRST_ORDER + FAULTS // ORDERS_EVERY
-LEAST_BROKERS = 2  # that are left alive by single crashes
 SLEEPS_MS = (14_000, 20_000)  # in which the journal goes on by more than is kept
-DIES_AFTER_MS = (50, 1_500)  # after the start of another process beside it
-CUT_OFF = 0.4  # of the brokers that are slow or fail are cut off as well
 STEPS_MS = (-3_600_000, -2_000, 2_000, 3_600_000)  # of a wall clock
 
 Kinds = dict[str, tuple[int, Callable[[Random], str | None]]]  # by name: weight, and what strikes
@@ -41,15 +36,10 @@ class Nemesis:
         self._at = deployment
         self._dice = deployment.world.dice("nemesis")
         self.messages, self.orders = MessageFaults(deployment), Orders(deployment)
+        self._brokers = BrokerFaults(deployment, lambda: self._dice)
         self._false_records = FalseRecords(deployment, lambda: self._dice)
         self.kinds: dict[str, tuple[int, Callable[[], str | None]]] = {  # weight, and what it does
-            "broker paused": (3, self._pause_broker),
-            "broker killed": (3, self._kill_broker),
-            "broker started beside itself": (2, self._start_beside),
-            "broker leaves": (1, self._leave),
-            "broker slow": (3, self._slow_broker),
-            "broker's calls fail": (3, self._fail_broker),
-            "broker refuses": (1, self._refuse),
+            **self._brokers.kinds,
             "cut off from Kafka": (3, self._cut),
             "fetches nothing": (2, self._deafen),
             "acknowledgements lost": (2, self._lose_acks),
@@ -70,8 +60,6 @@ class Nemesis:
             "controller paused": (2, self._pause_controller),
             "second controller": (2, self._start_second),
             "take-over": (2, self._take_over),
-            "several brokers killed": (2, self._kill_some),
-            "machines down": (2, self._lose_machines),
             **self._false_records.kinds,
         }
         self.struck = Counter(dict.fromkeys([*self.kinds, *self.messages.kinds, *self.orders.kinds], 0))
@@ -107,110 +95,6 @@ class Nemesis:
             self.struck[name] += 1
             self._at.note(f"fault {number}: {name} {whom}".rstrip())
 
-    # ------------------------------------------------------------ brokers
-
-    def _one(self, at_work: bool = False) -> SimBroker | None:
-        """One that lives; one `at_work`, where there is one, serves something."""
-        living = self._at.living()
-        among = [one for one in living if one.serving()] if at_work else []
-        return self._dice.choice(among or living) if living else None
-
-    def _pause_broker(self) -> str | None:
-        one, ms = self._one(), self._dice.choice((500, *LONG_MS))
-        if one is None:
-            return None
-        one.pause(ms)
-        return f"{one.broker} for {ms} ms"
-
-    def _kill_broker(self) -> str | None:
-        one = self._one()
-        if one is None or len(self._at.living()) <= LEAST_BROKERS:
-            return None
-        one.kill()
-        return one.broker
-
-    def _start_beside(self) -> str:
-        """The older process may die meanwhile, with a heartbeat on its way."""
-        broker, take_over, dies = self._dice.choice(BROKERS), self._dice.random() < 0.5, self._dice.random() < 0.4
-        for older in self._at.living(broker) if dies else ():
-            self._at.world.after(self._dice.uniform(*DIES_AFTER_MS), older.kill)
-        self._at.start_broker(broker, take_over)
-        return f"{broker}{' with --take-over' if take_over else ''}{', and the older one dies' if dies else ''}"
-
-    def _leave(self) -> str | None:
-        one = self._one()
-        if one is None:
-            return None
-        one.leave()
-        return one.broker
-
-    def _slow_broker(self) -> str | None:
-        one, ms = self._one(at_work=True), self._dice.choice((300, 3_000, 12_000))
-        if one is None:
-            return None
-        one.runtime.slow_ms = ms
-        self._end_later(lambda: setattr(one.runtime, "slow_ms", 0.0))
-        return f"{one.broker}: calls take {ms} ms more{self._press(one)}"
-
-    def _fail_broker(self) -> str | None:
-        one = self._one(at_work=True)
-        if one is None:
-            return None
-        one.runtime.fails = 0.5
-        self._at.world.after(self._dice.choice(LONG_MS), lambda: setattr(one.runtime, "fails", 0.0))
-        return f"{one.broker}{self._press(one)}"
-
-    def _press(self, one: SimBroker) -> str:
-        """Have a broker that is slow or fails take a bundle and give one away, or lose its lease."""
-        if self._dice.random() < CUT_OFF:
-            one.link.cut_until_ms = self._at.world.now_ms + self._dice.choice(LONG_MS)
-            return ", and is cut off from Kafka"
-        served = sorted(one.serving())
-        others = [bundle for bundle in self._at.bundles() if bundle not in served]
-        for bundle in self._dice.sample(served, min(2, len(served))):
-            self._at.command("unload_bundle", bundle=str(bundle))
-        for bundle in self._dice.sample(others, min(2, len(others))):
-            self._at.command("unload_bundle", bundle=str(bundle), to=one.broker)
-        return ""
-
-    def _refuse(self) -> str | None:
-        one = self._one()
-        if one is None:
-            return None
-        one.runtime.refusing = True
-        self._end_later(lambda: setattr(one.runtime, "refusing", False))
-        return one.broker
-
-    def _kill_some(self) -> str:
-        """As many as around the mass-failure breaker's threshold; some are back within seconds."""
-        living = self._at.living()
-        killed = self._dice.sample(living, min(self._dice.randint(1, len(BROKERS)), max(0, len(living) - 1)))
-        for one in killed:
-            one.kill()
-        for broker in self._dice.sample(BROKERS, 3):
-            self._at.world.after(self._dice.randint(10, 4_000), partial(self._start_if_gone, broker))
-        return f"{len(killed)} of {len(living)}"
-
-    def _lose_machines(self) -> str:
-        """Several brokers are gone for longer than their leases, one after the other: the breaker has to count them."""
-        ms = self._dice.choice((9_000, 14_000, 45_000))
-        lost = self._dice.sample(BROKERS, self._dice.choice((1, 2, 2, 3)))
-        for broker in lost:
-            self._at.world.after(
-                self._dice.choice((0, 0, 3_000, 8_000, 20_000)), partial(self._lose_machine, broker, ms)
-            )
-        return f"{', '.join(sorted(lost))} for {ms} ms"
-
-    def _lose_machine(self, broker: str, ms: float) -> None:
-        if not self._at.calm:
-            self._at.down_until_ms[broker] = self._at.world.now_ms + ms
-            for one in self._at.living(broker):
-                one.kill()
-
-    def _start_if_gone(self, broker: str) -> None:
-        if self._at.world.now_ms >= self._at.down_until_ms.get(broker, 0.0):
-            self._at.restart_broker(broker)
-
     # ------------------------------------------------------------ Kafka, as one machine sees it and as a whole
 
     def _cut(self) -> str | None:
@@ -222,16 +106,18 @@ class Nemesis:
         return f"machine {at} for {ms} ms"
 
     def _deafen(self) -> str | None:
+        """Several at once say goodbye at about the same time."""
         links, ms = self._at.links(), self._dice.choice(LONG_MS)
         if not links:
             return None
-        at = self._dice.randrange(len(links))
-        links[at].deaf_until_ms = self._at.world.now_ms + ms
-        return f"machine {at} for {ms} ms"
+        deaf = self._dice.sample(range(len(links)), min(self._dice.choice((1, 1, 2, 3)), len(links)))
+        for at in deaf:
+            links[at].deaf_until_ms = self._at.world.now_ms + ms
+        return f"machines {', '.join(map(str, deaf))} for {ms} ms"
 
     def _refuse_records(self) -> str | None:
         """Somebody has taken an agent's rights away, and gives them back."""
-        one, ms = self._one(), self._dice.choice(LONG_MS)
+        one, ms = self._brokers.one(), self._dice.choice(LONG_MS)
         if one is None:
             return None
         one.link.refused_until_ms = self._at.world.now_ms + ms
@@ -239,7 +125,7 @@ class Nemesis:
 
     def _stall(self) -> str | None:
         """A virtual machine is moved, and has no network for a while at its new place."""
-        one, ms = self._one(), self._dice.choice((1_000, 2_000, 4_000))
+        one, ms = self._brokers.one(), self._dice.choice((1_000, 2_000, 4_000))
         if one is None:
             return None
         one.stall(ms)
@@ -255,7 +141,7 @@ class Nemesis:
         return f"machine {at}"
 
     def _read_again(self) -> str | None:
-        one = self._one()
+        one = self._brokers.one()
         if one is None:
             return None
         one.read_again()
@@ -280,7 +166,7 @@ class Nemesis:
     # ------------------------------------------------------------ tables and clocks
 
     def _cut_tables(self) -> str | None:
-        one, ms = self._one(), self._dice.choice(LONG_MS)
+        one, ms = self._brokers.one(), self._dice.choice(LONG_MS)
         if one is None:
             return None
         one.table_cut_until_ms = self._at.world.now_ms + ms
@@ -302,7 +188,7 @@ class Nemesis:
 
     def _sleep_through(self) -> str | None:
         """When a broker wakes up, the entries that it reads next may be gone."""
-        one, ms = self._one(), self._dice.choice(SLEEPS_MS)
+        one, ms = self._brokers.one(), self._dice.choice(SLEEPS_MS)
         if one is None:
             return None
         one.pause(ms)

@@ -22,7 +22,8 @@ COUNTED = tuple(f"{call} {how}" for call in ("serve", "hold", "release", "drop")
 
 
 class SimRuntime:
-    """A `BrokerRuntime`. `on_call` is told of every call to serve a bundle, `on_serve` of what is served from then on.
+    """A `BrokerRuntime`. `on_call` is told of every call to serve a bundle, `on_serve` of what is served from then on,
+    `on_split` of the parts that are.
 
     `counts`: how often each call was slow or failed. `dropping`: calls of `drop` that take long just now.
 
@@ -35,6 +36,7 @@ class SimRuntime:
     def __init__(self, broker: ReferenceBroker, dice: Random, can_fence: bool, counts: Counter[str]) -> None:
         self.can_fence = can_fence
         self.on_serve: Callable[[Collection[Bundle]], None] = lambda bundles: None
+        self.on_split: Callable[[Collection[Bundle]], None] = lambda bundles: None
         self.on_call: Callable[[Bundle], None] = lambda bundle: None
         self.slow_ms = 0.0
         self.fails = 0.0  # the part of the calls that fail
@@ -135,7 +137,7 @@ class SimRuntime:
             self.half_split.update(children)
             raise
         self._unfenced.pop(parent, None)
-        self.on_serve(list(children))
+        self.on_split(list(children))
 
     async def _drop_slowly(self) -> None:
         self._count("drop", IS_SLOW)

@@ -10,7 +10,7 @@
   was made of, none takes the place of a newer one, and the journal continues each of them.
 - What the journal takes for said, was said (`checks.answers`); the breaker trips when it has to (`checks.breaker`); the
   journal refuses what contradicts it (`checks.refusals`); agents and leaving brokers: `checks.agents`; who has lost its
-  lease stops serving soon (`checks.stopping`).
+  lease stops serving soon (`checks.stopping`), and never has that lease again (`checks.leases`).
 
 A breach is kept, as the code in which it is noticed may well survive an exception, and raised after the action.
 """
@@ -42,6 +42,7 @@ from controller.testbed.simulated.checks.answers import Answers
 from controller.testbed.simulated.checks.breaker import Breaker
 from controller.testbed.simulated.checks.emptying import Emptying
 from controller.testbed.simulated.checks.halves import Halves
+from controller.testbed.simulated.checks.leases import Leases
 from controller.testbed.simulated.checks.refusals import check_refusals
 from controller.testbed.simulated.checks.stopping import Stopping
 from controller.testbed.simulated.kafka import SimKafka
@@ -69,7 +70,7 @@ class Witness:
         self._breaker = Breaker(settings, self.note, self._lives)
         self.agents = Agents(world, settings, self.note)
         self._halves, self._emptying = Halves(self.note), Emptying(world, brokers, self.note)
-        self._stopping = Stopping(world, brokers, self.note)
+        self._stopping, self.leases = Stopping(world, brokers, self.note), Leases(self.note)
         self._dice = world.dice("refusals")
         self._someone_serves = False
 
@@ -84,14 +85,14 @@ class Witness:
 
     # ------------------------------------------------------------ told by processes
 
-    def begins_to_serve(self, one: SimBroker, bundles: Collection[Bundle]) -> None:
+    def begins_to_serve(self, one: SimBroker, bundles: Collection[Bundle], *, by_split: bool = False) -> None:
         """A broker has begun to serve these."""
         self._someone_serves = self._world.alarmed = True
         serving = one.runtime.serving()
         twice = [(new, old) for new in bundles for old in serving if new != old and new.overlaps(old)]
         if twice:
             self.note(f"{one.broker} begins to serve {twice[0][0]} while it serves {twice[0][1]}")
-        self.agents.serve(one, bundles)
+        self.agents.serve(one, bundles, by_split)
 
     def is_fenced(self, one: SimBroker, bundle: Bundle, epoch: int) -> None:
         """The store has refused what a broker wrote, which has told so."""

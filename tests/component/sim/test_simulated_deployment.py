@@ -6,10 +6,15 @@ import pytest
 
 from controller.agent.handover import core
 from controller.agent.handover.rules import goal
+from controller.agent.records import heartbeat
+from controller.agent.session.heartbeat import HeartbeatSender
 from controller.agent.session.lease import Lease
 from controller.domain.errors import InvariantBroken
+from controller.domain.ids import Session
 from controller.domain.settings.agent_groups import NO_GROUP, AgentGroups
 from controller.domain.settings.policy import ControlSettings
+from controller.domain.state import ClusterState
+from controller.sim.ownership.invariants import check_fold
 from controller.testbed.simulated.deployment import BROKERS, BUNDLES, LAG_LIMIT, Deployment
 from controller.testbed.simulated.nemesis import FAULTS, Nemesis
 from controller.testbed.simulated.runs import run_seed, shrink
@@ -65,6 +70,37 @@ def test_a_lease_that_is_renewed_too_far_is_found(monkeypatch: pytest.MonkeyPatc
     renew = Lease.renew
     monkeypatch.setattr(Lease, "renew", lambda lease, sent_ms, now_ms: renew(lease, now_ms + 3_000, now_ms))
     assert "lease" in first_failure()  # that lives still, or that is over
+
+
+def test_a_lease_that_lives_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def renew(lease: Lease, first_send_ms: int, now_ms: int) -> bool:
+        lease._until_ms = max(lease._until_ms, first_send_ms + lease.length_ms)
+        return True
+
+    monkeypatch.setattr(Lease, "renew", renew)
+    assert "was over at" in first_failure()
+
+
+def test_a_lease_renewed_beside_the_loop_that_asks_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HeartbeatSender, "send", send_and_renew_at_once)
+    assert "is renewed in the producer's thread" in first_failure()
+
+
+def send_and_renew_at_once(
+    sender: HeartbeatSender, session: Session, lease: Lease, seq: int, info: dict[str, object], journal_id: str
+) -> None:
+    sent_ms, record = sender._boot_ms(), heartbeat(session, seq, sender._wall_ms(), info, journal_id)
+    topic = sender._names.of_broker(session.broker).heartbeats
+    sent = sender._sender.send(topic, record, key=session.broker)
+    sent.add_done_callback(lambda done: sender._on_done(lease, sent_ms, done))
+
+
+def test_commands_in_another_order_are_found() -> None:
+    """States are equal whatever the order, which decides about the commands that are forgotten first."""
+    state = ClusterState(commands={"b": "accepted", "a": "accepted"})
+    check_fold(state.copy(), [], state)
+    with pytest.raises(InvariantBroken, match="commands in another order"):
+        check_fold(ClusterState(commands={"a": "accepted", "b": "accepted"}), [], state)
 
 
 def test_a_controller_without_a_margin_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,7 +81,7 @@ def test_a_failing_seed_is_made_smaller_and_repeated(
     """Owners change as soon as a run begins: no fault is needed for this bug."""
     monkeypatch.setattr(core, "goal", lambda slot, record, me, released: goal(slot, record, me, True))
     monkeypatch.setattr(command, "shrink", lambda run: (run_seed(run.seed, [31], trace=True), [31]))
-    assert command.main(["--seeds", "2", "--processes", "1"]) == 1
+    assert command.main(["--seeds", "3", "--processes", "1"]) == 1
     told = capsys.readouterr().out
     assert "FAILED: InvariantBroken: I1" in told
     assert f"of {ALL_FAULTS} faults, 1 are enough" in told

@@ -69,15 +69,20 @@ class Agents:
         else:
             self._behind.pop(one, None)
 
-    def serve(self, one: SimBroker, bundles: Collection[Bundle]) -> None:
-        """A broker begins to serve these."""
+    def serve(self, one: SimBroker, bundles: Collection[Bundle], by_split: bool) -> None:
+        """A broker begins to serve these. A split is carried out whatever has become of its parts meanwhile."""
         if one.agent.sessions is None:
             return
         session, records = one.agent.sessions.current, one.agent.watcher.state.bundles
         for bundle in bundles:
-            record = records.get(str(bundle))
+            record, epoch = records.get(str(bundle)), one.runtime.serving().get(bundle, 0)
             if record is None or not record.names(session) or record.state is State.RETIRED:
                 self._breach(f"{session} begins to serve {bundle}, which the journal has taken back: {record}")
+            elif not by_split and (
+                (record.to == session and record.epoch > epoch)
+                or (record.state is State.RELEASING and record.by == session)
+            ):
+                self._breach(f"{session} begins to serve {bundle} at epoch {epoch}, which it is not to: {record}")
 
     def commits(self, entries: Sequence[Entry], after: ClusterState) -> None:
         """A controller has committed these entries."""

@@ -1,1 +1,1 @@
-"""Faults that strike a simulated deployment, beside those of `nemesis`: on the way of messages, and false records."""
+"""Faults that strike a simulated deployment beside those of `nemesis`: of brokers, of messages, and false records."""
