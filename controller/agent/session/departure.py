@@ -74,7 +74,7 @@ class Departure:
             await self._changes.wait(REPEAT_S)
         registered, empty = sessions.registered, self._empty(sessions)
         stopped = await sessions.finish()
-        if registered and stopped:
+        if registered and stopped and not sessions.replaced():
             await self._publisher.deregister()
         if not registered:
             return "left without a registered session"

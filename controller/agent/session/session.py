@@ -79,6 +79,10 @@ class Sessions:
         """Whether the session is registered, not ending, and its lease valid at this very moment."""
         return self.registered and self._ending is None and not self.lease.has_expired(self._boot_ms())
 
+    def replaced(self) -> bool:
+        """Whether the journal has named another process in this one's place, which then says nothing more."""
+        return registration.judge(self._state(), self.current).standing in REPLACED
+
     def lease_remaining_ms(self) -> int:
         """Time until the lease expires without another acknowledgement."""
         return self.lease.remaining_ms(self._boot_ms())
@@ -143,7 +147,8 @@ class Sessions:
         ended_ms = self._boot_ms()
         await self._driver.end()
         if cause == CUT_OFF:
-            await self._deregister()  # its heartbeats may still arrive, so the controller would keep it alive
+            if not self.replaced():
+                await self._deregister()  # its heartbeats may still arrive, so the controller would keep it alive
             while not self.over and not self._hears(ended_ms):
                 await asyncio.sleep(LOOK_AGAIN_S)
         if self.over:

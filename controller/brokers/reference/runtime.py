@@ -141,6 +141,8 @@ class ReferenceBroker:
                 if epoch > served.epoch or not served.acquired:
                     await self._adopt(served, max(epoch, served.epoch))
                 return
+            if served is not None and served.topics:  # of a release that was cancelled: their clients wait for nothing
+                self._end(served, None)
             await self._take(bundle, epoch)
 
     async def _take(self, bundle: Bundle, epoch: int) -> None:

@@ -65,6 +65,7 @@ class SimController:
         self.dice = world.dice(instance)
         self.link = Link(self.dice)
         self.loop: ControlLoop | None = None
+        self.judges_since_ms = world.now_ms  # counts leases from then on; its first commit may be some time before
         self.alive = True
         self.wall_clock = WallClock(world, clock_rate)
         self.on_end: Callable[[Exception], None] = lambda error: None  # by itself: nothing ends it but an error
@@ -141,6 +142,7 @@ class SimController:
             self._names, self.instance, journal_id=JOURNAL_ID, tick_ms=TICK_MS, repeat_ms=REPEAT_MS,
             wall_ms=self.wall_clock, boot_ms=self.boot_ms,
         )  # fmt: skip
+        self.judges_since_ms = self._world.now_ms
         self.loop = ControlLoop(
             Claim(self.instance, state, KAFKA), tables, feed, self._names, self.settings,
             Clocks(self.boot_ms, self.wall_clock), self._metrics,

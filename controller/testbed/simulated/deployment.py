@@ -405,8 +405,9 @@ class Deployment:
     def _note_commit(self, entries: Sequence[Entry], before: ClusterState) -> None:
         for entry in entries if self.trace is not None else ():
             self.note(f"    {describe(entry)}")
-        theirs = (one.decided_ms() for one in self.controllers if one.instance == entries[0].instance)
-        self.witness.commits(entries, before, self.store.state, next(theirs, self.world.now_ms))
+        theirs = next((one for one in self.controllers if one.instance == entries[0].instance), None)
+        decided_ms, since_ms = (theirs.decided_ms(), theirs.judges_since_ms) if theirs else (self.world.now_ms, 0.0)
+        self.witness.commits(entries, before, self.store.state, decided_ms, since_ms)
         self.conditions.commits(entries)
         self._check_rings()
         self.lookups.note(self.store.state)

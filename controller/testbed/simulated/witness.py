@@ -65,7 +65,6 @@ class Witness:
         self._world, self._brokers, self._names = world, brokers, names
         self._breach = ""
         self._kafka, self._lease_ms = kafka, settings.lease_ms
-        self._controllers: dict[str, float] = {}  # when each began
         self._answers = Answers(self.note, self._known_to_serve)
         self._breaker = Breaker(settings, self.note, self._lives)
         self.agents = Agents(world, settings, self.note)
@@ -137,8 +136,11 @@ class Witness:
             if header is not None and header.get("op") in WITH_A_LEASE:
                 self.note(f"{one.broker} tells a client {header['op']!r} without a valid lease")
 
-    def commits(self, entries: Sequence[Entry], before: ClusterState, after: ClusterState, decided_ms: float) -> None:
-        """A controller has committed these entries, which it decided as of that time."""
+    def commits(
+        self, entries: Sequence[Entry], before: ClusterState, after: ClusterState, decided_ms: float, since_ms: float
+    ) -> None:
+        """A controller has committed these entries, which it decided as of that time. `since_ms`: it counts leases from
+        then on."""
         self.ordered += list_ordered_fences(entries)
         frozen = before.frozen
         self._answers.commits(entries, before)
@@ -149,12 +151,10 @@ class Witness:
         if self._dice.random() < REFUSALS:
             check_refusals(entries, before, self.note)
         for entry in entries:
-            if entry.kind is Kind.CONTROLLER_STARTED:
-                self._controllers[entry.instance] = self._world.now_ms
-            elif entry.kind is Kind.GUARD:
+            if entry.kind is Kind.GUARD:
                 frozen = bool(entry.data.get("frozen"))
             elif entry.kind is Kind.SESSION_ENDED and entry.reason == "lease" and entry.session:
-                self._check_lease(Session.parse(entry.session), frozen, entry.instance, decided_ms)
+                self._check_lease(Session.parse(entry.session), frozen, since_ms, decided_ms)
             elif entry.kind is Kind.OWNERSHIP and entry.state == State.ASSIGNING.value and entry.bundle:
                 self._check_grant(Bundle.parse(entry.bundle), entry.epoch or 0, entry.to)
         if any(entry.kind is not Kind.OFFSETS for entry in entries):
@@ -179,11 +179,10 @@ class Witness:
             for one in self._brokers
         )  # fmt: skip
 
-    def _check_lease(self, session: Session, frozen: bool, instance: str, decided_ms: float) -> None:
+    def _check_lease(self, session: Session, frozen: bool, counts_since_ms: float, decided_ms: float) -> None:
         if frozen:
             self.note(f"the controller ends {session} for its lease although the breaker has tripped")
-        began_ms = self._controllers.get(instance, 0.0)
-        since_ms = self._kafka.since_outage_ms(self._lease_ms / CLOCK_LEAST, began_ms, decided_ms)
+        since_ms = self._kafka.since_outage_ms(self._lease_ms / CLOCK_LEAST, counts_since_ms, decided_ms)
         if since_ms < self._lease_ms * CLOCK_LEAST:
             self.note(f"the controller ends {session} for its lease, and Kafka was away for longer until just now")
         for one in self._brokers:

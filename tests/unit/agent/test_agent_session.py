@@ -245,6 +245,54 @@ def test_a_process_that_was_replaced_says_nothing_more(newer: Session) -> None:
     play(scenario)
 
 
+class SlowToStop(MemoryRuntime):
+    """Its `drop` takes until the test lets it end."""
+
+    def __init__(self) -> None:
+        super().__init__(MemoryFences())
+        self.may_stop = asyncio.Event()
+
+    async def drop(self, bundle: Bundle) -> None:
+        await self.may_stop.wait()
+        await super().drop(bundle)
+
+
+def test_a_process_that_is_replaced_while_it_drops_says_no_goodbye() -> None:
+    """Seed 5186 of the simulation: nobody waits for it any more, and who was replaced is to say nothing."""
+    runtime = SlowToStop()
+
+    async def scenario(stage: SessionStage) -> None:
+        await stage.own()
+        stage.sessions.end(CUT_OFF)
+        await stage.read(stage.journal.register(A._replace(incarnation=2, nonce="other")))
+        runtime.may_stop.set()
+        await settle()
+        assert (stage.log, len(stage.lost)) == ([DROP], 1)
+
+    play(scenario, runtime)
+
+
+def test_a_leaving_process_that_is_replaced_while_it_drops_says_no_goodbye() -> None:
+    runtime = SlowToStop()
+
+    async def scenario(stage: SessionStage) -> None:
+        await stage.own()
+        leaving = asyncio.create_task(stage.departure.depart(stage.sessions))
+        stage.departure.ask()
+        await settle()
+        stage.now_ms += LEAVE_MS
+        stage.sessions.lease.renew(stage.now_ms, stage.sessions.lease.until_ms - 1)
+        stage.changes.wake()
+        await settle()
+        assert stage.sessions.over, "its time is over, and it drops what is left"
+        await stage.read(stage.journal.register(A._replace(incarnation=2, nonce="other")))
+        runtime.may_stop.set()
+        await leaving
+        assert "goodbye" not in stage.outbox.kinds()
+
+    play(scenario, runtime)
+
+
 # ---------------------------------------------------------------- leaving
 
 

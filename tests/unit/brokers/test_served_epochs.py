@@ -50,6 +50,10 @@ class LateStore:
         self.acquires.append((epoch, asyncio.get_running_loop().create_future()))
         return self.acquires[-1][1]
 
+    async def acquire(self, bundle: Bundle, epoch: int, owner: str) -> dict[str, dict[str, Any]]:
+        topics: dict[str, dict[str, Any]] = (await self.send_acquire(bundle, epoch, owner, tails=True))[0]["topics"]
+        return topics
+
     def create_topic(self, topic: str) -> asyncio.Future[dict[str, Any]]:
         self.tails.append(asyncio.get_running_loop().create_future())
         return self.tails[-1]
@@ -234,5 +238,30 @@ def test_what_is_refused_at_the_epoch_served_now_drops_the_bundle(monkeypatch: p
         store.refuse()
         await turns()
         assert (broker.serving(), fenced, client.ops()) == ({}, [2], ["opened", "moved"])
+
+    with_broker(monkeypatch, test)
+
+
+def test_clients_of_a_release_that_was_cancelled_are_told_when_the_bundle_is_served_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The journal has given it back meanwhile. What was open stayed so in a remainder that nobody knew any more: such a
+    producer waited for ever (seed 4744 of the simulation)."""
+
+    async def test(broker: ReferenceBroker, store: LateStore, client: Client, fenced: list[int]) -> None:
+        open_producer(client)
+        await turns()
+        publish(client, 20)
+        releasing = asyncio.ensure_future(broker.release(WHOLE, None))
+        await turns()
+        releasing.cancel()  # it waits for the append
+        await turns()
+        assert client.ops() == ["opened"]
+        serving = asyncio.ensure_future(broker.serve(WHOLE, 3))
+        await turns()
+        assert client.ops() == ["opened", "moved"]
+        store.acquires.pop()[1].set_result(({"topics": {}}, b""))
+        await serving
+        assert broker.serving() == {WHOLE: 3}
 
     with_broker(monkeypatch, test)
