@@ -13,11 +13,11 @@ NOISY_LOGGERS = ("kafka.cluster", "kafka.net")
 for _name in NOISY_LOGGERS:
     logging.getLogger(_name).setLevel(logging.ERROR)
 
-_CONNECTIONS = ("Connection failed", "Connection lost")
+_CONNECTIONS = ("Connection failed", "Connection lost", "Bootstrap failed")
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Whether to keep a log record. Errors about single connections come every second: they are dropped unless the
+    """Whether to keep a log record. Errors about connections come with every attempt: they are dropped unless the
     level is debug, because whoever needed the connection logs the failure once."""
     return logging.getLogger().isEnabledFor(logging.DEBUG) or not any(text in str(record.msg) for text in _CONNECTIONS)
 

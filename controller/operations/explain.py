@@ -11,7 +11,7 @@ from typing import Any
 
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
-from controller.domain.entries import Kind
+from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BadRecord, BallastError
 from controller.domain.ids import Bundle
 from controller.domain.overrides import Override
@@ -190,7 +190,21 @@ def bundle_document(
         "candidate": _why_it_stayed(view, name, now["owner"], look_back),
         "commands": commands,
         "journal": [*origin, *journal],
+        "split_into": _halves(name, journal),
     }
+
+
+def nobody_text(split_into: Sequence[str]) -> str:
+    """Why no round weighed moving a bundle without an owner."""
+    if split_into:
+        return f"it was split into {' and '.join(split_into)}, which move by themselves"
+    return "nobody owns it, and rounds move only what has an owner"
+
+
+def _halves(bundle: str, journal: Sequence[Row]) -> list[str]:
+    """The bundles that a split has made of it, in order."""
+    splits = (Entry.from_row(row) for row in journal if row["kind"] == Kind.SPLIT.value and row["bundle"] == bundle)
+    return next((sorted(split.data["children"]) for split in splits), [])
 
 
 def _why_it_stayed(view: EvidenceView, bundle: str, owner: str | None, look_back: int) -> Row:

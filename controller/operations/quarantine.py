@@ -34,11 +34,11 @@ def quarantined(
     return sorted(rows, key=lambda row: (-row["detected_ms"], row["record"]))
 
 
-def count_rules(rows: list[Row]) -> dict[str, int]:
-    """How many of the records broke each rule, most frequent first."""
+def count_rules(rows: list[Row], column: str = "rule") -> dict[str, int]:
+    """How many of the records broke each rule, most frequent first; or have each value of another column."""
     counts: dict[str, int] = {}
     for row in rows:
-        counts[row["rule"]] = counts.get(row["rule"], 0) + 1
+        counts[row[column]] = counts.get(row[column], 0) + 1
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

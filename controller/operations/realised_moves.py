@@ -160,6 +160,11 @@ def realised_text(row: Mapping[str, Any]) -> str:
     return f"{predicted}, not judged: {_WHY_NOT[row['why_not']]}"
 
 
+def interval_text(row: Mapping[str, Any]) -> str:
+    """The 90 % interval around what was predicted; one wider than all that the broker has says nothing."""
+    return f"±{100 * row['half_width']:.1f} %" if row["half_width"] <= 1.0 else "unknown"
+
+
 def _points(share: float) -> str:
     """`−6.1 %` of the limit, with a sign."""
     rounded = round(100 * share, 1)

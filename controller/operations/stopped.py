@@ -9,7 +9,7 @@ from typing import Any
 
 from controller.domain.entries import Kind
 from controller.domain.state import ClusterState
-from controller.operations.liveness import ASKING, NO_CONTROLLER, SLICE, failure_of_kafka
+from controller.operations.liveness import ASKING, NO_CONTROLLER, OFFLINE, SLICE, failure_of_kafka
 from controller.operations.reading import Reader
 from controller.process.paths import START_DEMO, locate_shipped
 
@@ -19,13 +19,15 @@ OVER = (
     f"decisions`, `ballast explain`, `ballast journal` and {locate_shipped('docs/sql.md')} read them. `{START_DEMO}` "
     "starts a new one; to be rid of this one, delete its folder"
 )
+MAYBE_OVER = "the controller of this demo has stopped; ask without --offline whether the demo is over"
 Row = dict[str, Any]
 
 
 def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
     """Add to the document of `status` that, and when, the controller has stopped.
 
-    A demo is over once its Kafka, which stops with it, does not answer either; until that is known, nothing is advised.
+    A demo is over once its Kafka, which stops with it, does not answer either; until that is known, nobody is told
+    to start a controller.
     For a captured slice nothing is advised either; `slice_until_ms` is its end.
     """
     until_ms = reader.slice_end_ms
@@ -44,6 +46,8 @@ def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
         problems = [OVER if problem == NO_CONTROLLER else problem for problem in problems if problem != no_kafka]
     elif profile == DEMO and controller["not_asked"] == ASKING:
         problems = [problem for problem in problems if problem != NO_CONTROLLER]
+    elif profile == DEMO and controller["not_asked"] == OFFLINE:
+        problems = [MAYBE_OVER if problem == NO_CONTROLLER else problem for problem in problems]
     return {**document, "controller": stopped, "demo_is_over": over, "problems": problems}
 
 

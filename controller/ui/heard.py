@@ -87,5 +87,7 @@ class Listening:
                     heard = self._listen()
                     self._word = Word(heard, None, wall_ms())
                 except BallastError as error:
-                    self._word = Word(None, describe_error(error), wall_ms())
+                    before, self._word = self._word, Word(None, describe_error(error), wall_ms())
+                    if before is NOT_ASKED or before.not_asked is None:  # said once, until Kafka answers again
+                        log.warning("what the controller says is unknown: %s", describe_error(error))
                 self._stopping.wait(ASK_EVERY_S)

@@ -39,7 +39,7 @@ def test_of_steady_the_higher_of_the_two_decides_then_disruption_and_uncertainty
 
 def test_of_steady_a_bundle_goes_where_it_surely_leaves_the_target_lowest() -> None:
     text = _told({**CHOSEN, "target": "c", "target_after": 4_000})
-    assert text == "allowed, but the chosen target would be lower with all that its load may be wrong by"
+    assert text == "allowed, but the chosen target stays lower when what may be wrong with its estimate is counted"
 
 
 def test_a_swap_is_preferred_by_certainty_not_by_disruption() -> None:

@@ -3,7 +3,7 @@
 The tables are those of `page_views`: 1,000 brokers, 100,000 bundles, a journal of 1,000,000 entries. Each command runs
 REPEATS times in a fresh process; the result is the median in seconds. `plan` runs alone and beside a page of the same
 tables; the page decides anew each time, since its answer is kept for five seconds only. Also: what the modules of each
-command take to import.
+command take to import, by turns, so that a second in which the machine has other work does not fall on one of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from controller.ledger.tables import TableRoot
 from controller.process.clock import wall_ms
 from controller.testbed.kafka import free_ports
 
-REPEATS = 5
+REPEATS, TURNS = 5, 11
 BALLAST = (sys.executable, "-m", "controller.cli.main")
 NOWHERE = "kafka.bootstrap_servers=127.0.0.1:1"
 KEPT_S = 5.5  # longer than the page keeps a plan
@@ -53,7 +53,7 @@ def run(folder: Path, quick: bool) -> Result:
     figures: dict[str, Any] = {
         "brokers": size.brokers, "bundles": size.bundles, "entries": size.entries,
         "help_s": _median([*BALLAST, "--help"]),
-        "imports_s": {name: _import_s(COMMANDS[name].module) for name in IMPORTED},
+        "imports_s": _import_all(IMPORTED),
         "status_s": _median([*BALLAST, "status", "--offline", *options], codes=(0, 1)),
         "explain_s": _median([*BALLAST, "explain", large.bundles[len(large.bundles) // 2], *options]),
         "plan_s": _median([*BALLAST, "plan", *options]),
@@ -75,13 +75,16 @@ def _median(command: Sequence[str], codes: Sequence[int] = (0,), pause_s: float 
     return round(statistics.median(times_s), 3)
 
 
-def _import_s(module: str) -> float:
-    """What importing takes beyond the start of Python, as `ballast` does it."""
-    imports = f"import controller.cli.main as m; m.import_quickly({module!r})"
-    code = f"import time; t = time.perf_counter(); {imports}; print(time.perf_counter() - t)"
-    command = [sys.executable, "-c", code]
-    told = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(REPEATS)]
-    return round(statistics.median(map(float, told)), 3)
+def _import_all(commands: Sequence[str]) -> dict[str, float]:
+    """What importing takes beyond the start of Python, as `ballast` does it: the median of TURNS."""
+    times_s: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(TURNS):
+        for name in commands:
+            imports = f"import controller.cli.main as m; m.import_quickly({COMMANDS[name].module!r})"
+            code = f"import time; t = time.perf_counter(); {imports}; print(time.perf_counter() - t)"
+            told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+            times_s[name].append(float(told.stdout))
+    return {name: round(statistics.median(taken), 3) for name, taken in times_s.items()}
 
 
 def _beside_a_page(options: Sequence[str], port: int) -> float:

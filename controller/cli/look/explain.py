@@ -30,7 +30,7 @@ from controller.domain.decision import OF_STEP
 from controller.domain.entries import Entry
 from controller.domain.load import RESOURCES
 from controller.domain.reasons.words import find_reason
-from controller.operations.explain import LOOK_BACK, is_broker, reason_document
+from controller.operations.explain import LOOK_BACK, is_broker, nobody_text, reason_document
 from controller.operations.explain import explain as explain_document
 from controller.operations.plans.plan_words import became_text, part_sentence, plan_text
 from controller.operations.reading import Reader
@@ -169,7 +169,7 @@ def _print_round(document: Mapping[str, Any]) -> None:
 
 def _print_broker(document: Mapping[str, Any]) -> None:
     if document["state"] == "gone":
-        emit_text(f"{document['broker']} is gone: its session has ended; below is what was decided while it lived")
+        emit_text(f"{document['broker']} is gone: its session has ended; below is what was decided about it")
         typer.echo("")
     if document["score"]:
         typer.echo(f"in round {document['last_round']['round_id']} at {time_text(document['last_round']['at_ms'])}:")
@@ -204,13 +204,13 @@ def _print_bundle(document: Mapping[str, Any]) -> None:
     print_decisions(document["decisions"], "nothing was decided about it")
     print_realised(document["realised"])
     typer.echo("")
-    _print_not_moved(document["candidate"], now["owner"])
+    _print_not_moved(document["candidate"], now["owner"], document["split_into"])
     typer.echo("")
     print_commands(document["commands"], "commands about it")
     _print_journal(document["journal"], document["decisions"], document["commands"])
 
 
-def _print_not_moved(found: Mapping[str, Any], owner: str | None) -> None:
+def _print_not_moved(found: Mapping[str, Any], owner: str | None, split_into: Sequence[str]) -> None:
     """Print when rounds considered the bundle and left it, and why; else why none considered it."""
     since = f"(since {time_text(found['since_ms'])}; --rounds N looks further back)"
     rounds = f"the last {count_text(found['rounds'], 'round')} {since}"
@@ -227,7 +227,7 @@ def _print_not_moved(found: Mapping[str, Any], owner: str | None) -> None:
     elif not found["rounds"]:
         emit_text("no kept round could have considered it")
     elif owner is None:
-        emit_text(f"{none}: nobody owns it, and rounds move only what has an owner")
+        emit_text(f"{none}: {nobody_text(split_into)}")
     elif found["why_not"] is None:
         emit_text(f"{none}: the last one knew nothing of its broker {owner}")
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Annotated
@@ -13,6 +14,7 @@ from controller.cli.choices import entry_kinds
 from controller.cli.entry_text import end_words, entry_cells, print_entries
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json
+from controller.cli.times import MOMENT, moment_ms
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.entries import Entry, Kind
@@ -20,13 +22,19 @@ from controller.domain.errors import BadRecord
 from controller.domain.state import ClusterState
 from controller.ledger.follower import Follower
 from controller.operations.reading import Reader
+from controller.process.clock import wall_ms
 from schemas.journal import JOURNAL
 
 app = new_app()
 POLL_S = 0.25
+SEQ = re.compile(r"\d{1,11}")  # longer numbers are times in ms
 Since = Annotated[
-    int | None, typer.Option("--since", help="Entries above this seq; by default the newest ones.", min=0)
-]
+    str | None,
+    typer.Option(
+        "--since", metavar=f"SEQ|{MOMENT}", show_default=False,
+        help="Entries above this seq, or from this time on: 90m or 2h ago; by default the newest ones.",
+    ),
+]  # fmt: skip
 Follow = Annotated[bool, typer.Option("--follow", help="Keep printing new entries, one per line, until Ctrl-C.")]
 OfKind = Annotated[str | None, typer.Option("--kind", help="Only entries of this kind.", autocompletion=entry_kinds)]
 Offsets = Annotated[
@@ -42,13 +50,16 @@ def journal(
     since: Since = None, limit: Limit = 50, follow: Follow = False, kind: OfKind = None, bundle: OfBundle = None,
     offsets: Offsets = False,
 ) -> None:  # fmt: skip
-    """List entries in order: the newest ones, or with --since the first ones above a seq."""
+    """List entries in order: the newest ones, or with --since the first ones above a seq or from a time on."""
     kinds = [k.value for k in Kind]
     if kind is not None and kind not in kinds:
         raise BadRecord("kind", f"--kind {kind} is none of {', '.join(kinds)}")
     settings = settings_of(conf, profile, sets)
     reader = Reader(settings)
-    rows = reader.rows("journal", "seq", above=since if since is not None else -1, columns=JOURNAL.names)
+    above, from_ms = _beginning(since)
+    rows = reader.rows("journal", "seq", above=above, columns=JOURNAL.names)
+    if from_ms is not None:
+        rows = rows.filter(pc.greater_equal(rows["at_ms"], from_ms))
     for column, wanted in (("kind", kind), ("bundle", bundle)):
         if wanted is not None:
             rows = rows.filter(pc.equal(rows[column], wanted))
@@ -70,6 +81,13 @@ def journal(
 def _matches(entry: Entry, kind: str | None, bundle: str | None, hidden: Collection[str]) -> bool:
     found = entry.kind.value
     return kind in (None, found) and bundle in (None, entry.bundle) and found not in hidden
+
+
+def _beginning(since: str | None) -> tuple[int, int | None]:
+    """The seq above which, and the time from which on entries are wanted; -1 and None for all."""
+    if since is None or SEQ.fullmatch(since.strip()):
+        return int(since or -1), None
+    return -1, moment_ms(since, wall_ms(), "--since")
 
 
 def _follow(settings: Settings, first: Sequence[Entry], wanted: Callable[[Entry], bool], as_json: bool) -> None:

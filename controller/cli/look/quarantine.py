@@ -30,7 +30,8 @@ def list_(
 ) -> None:  # fmt: skip
     """List records in quarantine, newest first: of the last day unless --since says otherwise."""
     since_ms = moment_ms(since or DAY, wall_ms(), "--since")
-    rows = quarantined(Reader(settings_of(conf, profile, sets)), since_ms, rule, topic)
+    reader = Reader(settings_of(conf, profile, sets))
+    rows = quarantined(reader, since_ms, rule, topic)
     rules = count_rules(rows)
     if as_json:
         emit_json({"since_ms": since_ms, "total": len(rows), "rules": rules, "records": rows[:limit]})
@@ -38,7 +39,7 @@ def list_(
     emit_table(
         ["found (UTC)", "record", "source", "rule", "what is wrong …"],
         [(time_text(r["detected_ms"]), r["record"], r["source"], r["rule"], r["text"]) for r in rows[:limit]],
-        empty=f"nothing is in quarantine since {time_text(since_ms)} UTC",
+        empty="" if rows else _nothing_text(reader, since_ms, {"rule": rule, "topic": topic}),
     )
     if rows:
         typer.echo(f"\n{len(rows)} since {time_text(since_ms)} UTC: {', '.join(f'{n} {r}' for r, n in rules.items())}")
@@ -64,6 +65,21 @@ def show(name: Name, conf: Conf = None, profile: Profile = None, sets: Sets = No
         ]
     )
     typer.echo(f"\n{_content_text(row)}")
+
+
+def _nothing_text(reader: Reader, since_ms: int, asked: Mapping[str, str | None]) -> str:
+    """That no such record is in quarantine, and which ones are."""
+    since = f"in quarantine since {time_text(since_ms)} UTC"
+    given = {column: value for column, value in asked.items() if value is not None}
+    others = quarantined(reader, since_ms) if given else []
+    if not others:
+        return f"nothing is {since}"
+    named = " and ".join(f"{column} {value}" for column, value in given.items())
+    counted = "; ".join(
+        f"{column} {', '.join(f'{value} ({n})' for value, n in count_rules(others, column).items())}"
+        for column in given
+    )
+    return f"no record of {named} is {since}, but others are: {counted}"
 
 
 def _content_text(row: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from controller.cli.show import emit_table, time_text
-from controller.operations.realised_moves import realised_text
+from controller.operations.realised_moves import interval_text, realised_text
 
 
 def print_realised(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -23,7 +23,7 @@ def print_realised(rows: Sequence[Mapping[str, Any]]) -> None:
                     row["round_id"],
                     row["broker"],
                     row["moves"],
-                    f"±{100 * row['half_width']:.1f} %",
+                    interval_text(row),
                     realised_text(row),
                 )
                 for row in rows

@@ -23,6 +23,7 @@ from controller.ledger.repair.heard import NOTHING, Heard
 from controller.ledger.repair.missing import BEFORE_IT, NEXT_STEP
 from controller.ledger.repair.plan import Plan, make_plan
 from controller.ledger.tables import TableRoot
+from controller.operations.capture.about import slice_end_ms
 from controller.operations.reading import no_tables
 from controller.process.clock import wall_ms
 from schemas.catalog import TABLES
@@ -78,6 +79,8 @@ def _ask_kafka(settings: Settings, root: TableRoot, execute: bool, offline: bool
     controller lives, and KafkaUnavailable; else a Kafka that does not answer only leaves the plan with less."""
     if offline:
         return NOTHING, "Kafka was not asked (--offline): what only the journal feed has is taken for lost"
+    if slice_end_ms(root.root) is not None:
+        return NOTHING, "a captured slice has no Kafka to ask: what only the journal feed had is taken for lost"
     from controller.bus.cluster import KafkaUnavailable, check_reachable  # the client library, not with --offline
     from controller.bus.failures import TopicUnreadable
     from controller.service.repair_checks import check_no_controller, hear_of_journal, journal_of_tables

@@ -30,7 +30,7 @@ def setup(
         bool, typer.Option("--s3a", help="Also the JARs for checkpoints at s3a:// addresses (560 MB).")
     ] = False,
 ) -> None:
-    """Check Java; download and verify the JARs (200 MB, once)."""
+    """Check Java; download and verify the JARs (65 MB, once)."""
     jars = JARS if folder is None else cache_of(folder.expanduser().resolve())
     emit_text(set_up(jars))
     if s3a:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +12,12 @@ import typer
 from rich.console import Console
 
 from controller.cli.options import PROBLEM, USAGE, new_app
+from controller.config.load import load_settings
+from controller.config.sources import ENV_CONF
 from controller.domain.entries import Kind
 from controller.domain.errors import BallastError, ConfigError
 from controller.operations.reading import Reader
+from controller.operations.stopped import DEMO
 from controller.process.clock import wall_ms
 from controller.process.interrupts import note_interrupts
 from controller.process.paths import RUN
@@ -53,6 +57,8 @@ def demo(
     screen: Watching = LiveView(console) if drawn else PlainLines(console)
     try:
         check_unused(where)
+        # what cannot be is told before anything starts; the demo does not read the file of another cluster
+        load_settings(None, DEMO, sets or [], env={**os.environ, ENV_CONF: ""})
         # the screen closes before anything else is printed, or the live view would overwrite it
         with note_interrupts(), screen:
             figures, asked = _run(where, brokers, minutes, sets or [], screen, typed_ms, pictured=not drawn)

@@ -15,6 +15,7 @@ from controller.domain.load import SCORE_UNIT
 from controller.domain.reasons.table import REASON_TABLE
 
 _SHARES = ("score", "mean", "usage", "average", "history", "threshold")  # in evidence in 1 / SCORE_UNIT
+TELLING = 100  # of that unit: a smaller share that passes is not told
 _VERBATIM = ("partner", "paced_by", "too_big", "isolation")
 _BY_NUMBER = {reason.value[:3]: reason for reason in Reason}
 _BY_PULSAR_NAME = {row.pulsar.lower(): reason for reason, row in REASON_TABLE.items() if row.pulsar}
@@ -34,6 +35,8 @@ def describe_reason(code: str | None, evidence: Mapping[str, Any] | None = None,
         return REASON_TABLE[reason].words[-1]
     words, figures = _choose_words(reason, evidence)
     told = words.format(**figures)
+    if "score" in _find_placeholders(words) and _is_number(passing := evidence.get("passing")) and passing >= TELLING:
+        told += f", and {_format_share(passing / SCORE_UNIT)} more that is not expected to last"
     lost = evidence.get("bundles_lost")
     by_this = lost.get(reason.value) if isinstance(lost, Mapping) else None
     return f"{told}: {by_this} of its bundles" if _is_number(by_this) else told

@@ -31,7 +31,7 @@ from controller.operations.doctor.host import check_disks
 from controller.operations.doctor.tables import REPAIR, check_tables
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import NoTables, Reader
-from controller.operations.stopped import DEMO, OVER, has_stopped
+from controller.operations.stopped import DEMO, MAYBE_OVER, OVER, has_stopped
 from controller.operations.text import time_text
 from controller.process.reachable import why_unreachable
 
@@ -87,9 +87,11 @@ def _checks_of_tables(
 
 
 def _find_end(settings: Settings, state: ClusterState, offline: bool) -> str:
-    """That these are the tables of a demo that is over; empty if they are not, or Kafka is not asked."""
-    if offline or settings.profile != DEMO or not has_stopped(state):
+    """That these are the tables of a demo that is over, or has stopped where Kafka is not asked; empty if not."""
+    if settings.profile != DEMO or not has_stopped(state):
         return ""
+    if offline:
+        return MAYBE_OVER
     return OVER if why_unreachable(settings.kafka.bootstrap_servers.split(","), CONNECT_S) else ""
 
 

@@ -54,10 +54,15 @@ class Alternative:
         return {"moves": moves, "splits": kinds.count("split"), "skips": kinds.count("skip")}
 
     def scores_after(self) -> dict[str, float]:
-        """The predicted scores once all of it is done."""
-        after = dict(self.scores)
+        """The scores at the round's start, with what each action is predicted to change. Strategies judge brokers by
+        estimates of their own: only what they expect of a move compares with another's."""
+        after, exchanged = dict(self.scores), set()
         for row in self.actions:
-            after |= row["after"]
+            if row["evidence"].get("swapped_with") in exchanged:
+                continue  # both halves of an exchange tell of the whole
+            exchanged.add(row["bundle"])
+            for broker, score in row["after"].items():
+                after[broker] = max(0.0, after.get(broker, 0.0) + score - row["before"].get(broker, 0.0))
         return after
 
 

@@ -53,7 +53,7 @@ def _by_relief(row: Row, chosen: Row, decision: Row) -> str:
     if own > best:
         return "allowed, but another one brings more, by less than a tenth of a point"
     if row["bundle"] == chosen["bundle"]:
-        return "allowed, but the chosen target would be lower with all that its load may be wrong by"
+        return "allowed, but the chosen target stays lower when what may be wrong with its estimate is counted"
     if decision["evidence"].get("swapped_with"):
         against = "what its figures may be wrong by counts"
     else:

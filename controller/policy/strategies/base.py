@@ -98,16 +98,19 @@ def score_rows(
     for at, (broker, used, score, of_all, times, eligible, source) in enumerate(
         zip(snapshot.brokers, *(column.tolist() for column in columns), strict=True)
     ):
+        unheard = reasons[at] is Reason.NO_LOAD_DATA and not any(share > 0 for share in used)
         rows.append(
             {
                 "broker": broker,
-                "score": None if score == NO_SCORE else score / SCORE_UNIT,
-                "mean": of_all / SCORE_UNIT,
+                "score": None if unheard or score == NO_SCORE else score / SCORE_UNIT,
+                "mean": None if unheard and not of_all else of_all / SCORE_UNIT,
                 "hits": int(times),
                 "eligible": eligible,
                 "source": bool(source),
                 "reason": reasons[at].value,
-                "utilisations": {r: round(u, 4) if u == u else None for r, u in zip(RESOURCES, used, strict=True)},
+                "utilisations": {
+                    r: None if unheard or u != u else round(u, 4) for r, u in zip(RESOURCES, used, strict=True)
+                },
             }
         )
     return tuple(rows)

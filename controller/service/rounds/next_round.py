@@ -22,6 +22,8 @@ from controller.domain.state import LIVE, ClusterState
 from controller.ledger.loads_progress import loads_progress
 from controller.ledger.snapshots import load_state
 from controller.ledger.tables import TableRoot
+from controller.operations.capture.about import slice_end_ms
+from controller.operations.stopped import DEMO
 from controller.operations.text import count_text, duration_text, time_text
 from controller.policy.round import RoundInputs, run_round
 from controller.policy.strategies import get
@@ -31,6 +33,7 @@ from controller.service.rounds.schedule import Progress
 from controller.service.rounds.usage import LearnedUsage
 
 ROUND_ID = "plan"
+IN_A_SLICE = "These tables are a captured slice: nobody carries this out."
 _HOLDS_BACK = {
     PlanPhase.WAITING: "waits for `ballast approve` or `decline`",
     PlanPhase.APPROVED: "is being carried out",
@@ -68,8 +71,8 @@ class NextRound:
 def plan_next_round(
     settings: Settings, tables: TableRoot, now_ms: int, strategy: str | None = None, state: ClusterState | None = None
 ) -> NextRound:
-    """Decide on the newest panes and the journal as it is. `strategy`: in place of the one in charge. `state`: for
-    those who follow the journal and need not read it.
+    """Decide on the newest panes and the journal as it is; of a captured slice as of its end. `strategy`: in place of
+    the one in charge. `state`: for those who follow the journal and need not read it.
 
     Raises NoLoads, and ConfigError for an unknown strategy.
     """
@@ -90,9 +93,11 @@ def plan_next_round(
     seen = ShadowRound(result, inputs.brokers, _owners(state))
     advice = replace(advice_of([seen], {}, usable_names=False), rounds=state.rounds)
     due_ms = (state.round_at_ms // schedule.interval_ms + 1) * schedule.interval_ms
-    age_ms = now_ms - progress.newest_event_ms
+    until_ms = slice_end_ms(tables.root)
+    age_ms = (now_ms if until_ms is None else min(now_ms, until_ms)) - progress.newest_event_ms
     late_ms = schedule.interval_ms + schedule.late_allowance_ms + schedule.pane_ms
-    mode = _mode_note(state, settings.rounds.approve_above, sum(one.kind in MOVES for one in result.decisions))
+    moves = sum(one.kind in MOVES for one in result.decisions)
+    mode = IN_A_SLICE if until_ms is not None else _mode_note(state, settings, moves)
     notes = [mode, *_notes_on_loads(inputs, age_ms, late_ms), *_notes_on_state(inputs, advice)]
     return NextRound(advice, state.mode, state.seq, max(due_ms, inputs.at_ms), age_ms, notes)
 
@@ -104,8 +109,11 @@ def _owners(state: ClusterState) -> Columns:
     return {"broker": np.array([*owned, *observed], object)}
 
 
-def _mode_note(state: ClusterState, approve_above: int | None, moves: int) -> str:
+def _mode_note(state: ClusterState, settings: Settings, moves: int) -> str:
     """What would become of the plan, which has so many moves."""
+    approve_above = settings.rounds.approve_above
+    if not state.controller_running and settings.profile == DEMO:
+        return "This demo's controller has stopped: nobody carries this out."
     if not state.controller_running:
         return "No controller runs: nobody carries this out (`ballast run`)."
     if state.frozen:

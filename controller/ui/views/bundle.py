@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controller.domain.entries import Entry, Kind
@@ -10,7 +10,14 @@ from controller.domain.ids import Bundle
 from controller.domain.ownership import State
 from controller.domain.reasons.words import describe_reason
 from controller.operations.evidence_words import reason_text, scores_text
-from controller.operations.explain import LOOK_BACK, NothingNamed, bundle_document, bundle_now, overrides_on
+from controller.operations.explain import (
+    LOOK_BACK,
+    NothingNamed,
+    bundle_document,
+    bundle_now,
+    nobody_text,
+    overrides_on,
+)
 from controller.operations.load_history import load_history
 from controller.operations.realised_moves import judge_moves, realised_text
 from controller.operations.text import count_text, percent_text
@@ -34,9 +41,9 @@ def bundle(cluster: LiveCluster, name: str, now_ms: int) -> Row:
     entries = [Entry.from_row(row) for row in found["journal"]]
     return {
         "now": {**found["now"], "namespace": parsed.namespace, "share": (parsed.upper - parsed.lower) / 2**32},
-        "sentence": _sentence(now),
+        "sentence": _sentence(now, found["split_into"]),
         "decisions": [decision_row(row) for row in found["decisions"]],
-        "stayed": _stayed(found["candidate"], now),
+        "stayed": _stayed(found["candidate"], now, found["split_into"]),
         "owners": _owners(name, entries),
         "commands": found["commands"],
         "entries": [_entry_row(entry, said) for entry in reversed(entries)],
@@ -58,7 +65,9 @@ def realised(cluster: LiveCluster, *, bundle: str | None = None, round_id: str |
     return {"rows": [{**row, "text": realised_text(row)} for row in rows]}
 
 
-def _sentence(now: Mapping[str, Any]) -> str:
+def _sentence(now: Mapping[str, Any], split_into: Sequence[str]) -> str:
+    if split_into:
+        return f"It was split into {' and '.join(split_into)}."
     if now["to"] is not None:
         return f"It is on its way{' from ' + now['owner'] if now['owner'] else ''} to {now['to']} ({now['state']})."
     if now["owner"] is None:
@@ -66,7 +75,7 @@ def _sentence(now: Mapping[str, Any]) -> str:
     return f"{now['owner']} owns it." if now["state"] == "owned" else f"{now['owner']} has it ({now['state']})."
 
 
-def _stayed(found: Mapping[str, Any], now: Mapping[str, Any]) -> Row:
+def _stayed(found: Mapping[str, Any], now: Mapping[str, Any], split_into: Sequence[str]) -> Row:
     """When rounds considered the bundle and left it, and why; else a sentence why none considered it."""
     times = [
         {
@@ -77,10 +86,15 @@ def _stayed(found: Mapping[str, Any], now: Mapping[str, Any]) -> Row:
         }
         for row in found["times"]
     ]
-    return {"rounds": found["rounds"], "since_ms": found["since_ms"], "times": times, "sentence": _none(found, now)}
+    return {
+        "rounds": found["rounds"],
+        "since_ms": found["since_ms"],
+        "times": times,
+        "sentence": _none(found, now, split_into),
+    }
 
 
-def _none(found: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def _none(found: Mapping[str, Any], now: Mapping[str, Any], split_into: Sequence[str]) -> str:
     if found["times"]:
         times = count_text(len(found["times"]), "time")
         return f"It was considered and left {times} in the last {count_text(found['rounds'], 'round')}."
@@ -88,7 +102,7 @@ def _none(found: Mapping[str, Any], now: Mapping[str, Any]) -> str:
         return "No round has run yet that could have considered it."
     none = f"None of the last {count_text(found['rounds'], 'round')} weighed moving it"
     if now["owner"] is None:
-        return f"{none}: nobody owns it, and rounds move only what has an owner."
+        return f"{none}: {nobody_text(split_into)}."
     why = found["why_not"]
     if why is None:
         return f"{none}: the newest knew nothing of its broker {now['owner']}."

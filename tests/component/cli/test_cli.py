@@ -299,6 +299,15 @@ def test_explain_of_a_half_tells_of_the_split_that_made_it(document: Any, run: S
         assert split.decision_id in {row["decision_id"] for row in told["decisions"]}
 
 
+def test_explain_of_what_was_split_names_the_halves(document: Any, ballast: Any, run: ShortRun) -> None:
+    split = next(e for e in run.entries if e.kind is Kind.SPLIT)
+    told = document("explain", str(split.bundle))
+    assert told["split_into"] == sorted(split.data["children"])
+    text = f"it was split into {' and '.join(told['split_into'])}, which move by themselves"
+    assert text in " ".join(ballast("explain", str(split.bundle))[1].split())
+    assert document("explain", told["split_into"][0])["split_into"] == []
+
+
 def test_explain_knows_rounds_brokers_and_bundles(document: Any, ballast: Any, run: ShortRun) -> None:
     of_round = document("explain", document("rounds")[0]["round_id"])
     assert len(of_round["rounds"][0]["scores"]) == 3
@@ -312,6 +321,18 @@ def test_explain_knows_rounds_brokers_and_bundles(document: Any, ballast: Any, r
     assert err.startswith("ballast: nothing is named nobody")
 
 
+@pytest.mark.parametrize("wrong", ["nope.x=1", "steady.tolerance=7"])
+def test_a_demo_that_cannot_be_is_refused_before_anything_starts(
+    wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", "--headless", "--dir", str(tmp_path / "demo"), "--set", wrong])
+    told = capsys.readouterr()
+    assert (ended.value.code, told.err.count("\n")) == (2, 1)
+    assert "starting" not in told.out
+    assert not (tmp_path / "demo").exists()
+
+
 def test_the_journal_is_printed_in_order(document: Any, ballast: Any, run: ShortRun) -> None:
     assert [row["seq"] for row in document("journal --since 10 --limit 5")] == [11, 12, 13, 14, 15]
     assert [row["seq"] for row in document("journal --limit 3")] == [
@@ -319,6 +340,11 @@ def test_the_journal_is_printed_in_order(document: Any, ballast: Any, run: Short
         run.state.seq - 1,
         run.state.seq,
     ]
+    times = sorted({entry.at_ms for entry in run.entries})
+    since = times[len(times) // 2]
+    expected = [entry.seq for entry in run.entries if entry.at_ms >= since]
+    assert [row["seq"] for row in document(f"journal --since {since} --limit 100000")] == expected
+    assert document("journal --since 1h") == [], "the run was in another year"
     assert len(document("journal --kind split --limit 100")) == 2
     bundle = run.owned_by("b2:8080")[0]
     assert {row["bundle"] for row in document(f"journal --bundle {bundle}")} == {bundle}

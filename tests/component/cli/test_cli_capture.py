@@ -146,6 +146,12 @@ def test_nothing_is_to_be_started_for_a_slice(
     assert told["slice_until_ms"] == run.now_ms
     assert told["last_round"]["age_ms"] < 60_000, "as of its end"
     assert not [problem for problem in told["problems"] if "Kafka" in problem or "ballast run" in problem]
+    planned = ask(folder, "plan")
+    assert planned["notes"][0] == "These tables are a captured slice: nobody carries this out."
+    assert planned["loads_age_ms"] < 60_000, "as of its end"
+    with pytest.raises(SystemExit):
+        main(["repair", "--conf", str(folder / "ballast.yaml")])
+    assert "a captured slice has no Kafka to ask" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["status", "--conf", str(folder / "ballast.yaml")])
     assert f"slice        captured, until {time_text(run.now_ms)} UTC" in capsys.readouterr().out

@@ -43,8 +43,11 @@ def broken(run: ShortRun, tmp_path: Path) -> TableRoot:
     return TableRoot(tmp_path / "tables")
 
 
-def examined(run: ShortRun, root: TableRoot | None = None, now_ms: int | None = None) -> list[Finding]:
-    settings = run.settings
+def examined(
+    run: ShortRun, root: TableRoot | None = None, now_ms: int | None = None, profile: str = ""
+) -> list[Finding]:
+    settings = run.settings.model_copy()
+    settings._profile = profile or run.settings.profile
     if root is not None:
         settings = settings.model_copy(update={"tables": settings.tables.model_copy(update={"root": root.root})})
     return examine(settings, now_ms or run.now_ms, offline=True)
@@ -183,7 +186,7 @@ def test_a_stopped_controller_and_missing_rounds_are_found(run: ShortRun, broken
     last = Journal(broken).read_since(0)[-1]
     stopped = Entry(last.seq + 1, Kind.CONTROLLER_STOPPED, last.instance, last.batch + 1, run.now_ms)
     Journal(broken).commit([stopped], last.instance, last.batch + 1)
-    found = examined(run, broken, now_ms=run.now_ms + 3_600_000)
+    found = examined(run, broken, now_ms=run.now_ms + 3_600_000, profile="local")
     (controller,) = bad(found, "controller")
     assert controller.text == f"no controller runs; the last was {last.instance}"
     assert bad(found, "rounds") == bad(found, "loads") == [], "nobody is there to run them"

@@ -35,6 +35,15 @@ def test_records_are_listed_newest_first_and_counted_by_rule(
     assert {row["topic"] for row in document(f"quarantine list {ALL} --topic commands")["records"]} == {"commands"}
 
 
+def test_a_filter_that_fits_nothing_says_what_there_is(ballast: Ballast) -> None:
+    code, out, _ = ballast(f"quarantine list {ALL} --rule not_jsn --topic commands")
+    assert code == 0
+    assert "no record of rule not_jsn and topic commands is in quarantine since" in out
+    assert "but others are: rule " in out
+    assert "; topic commands (" in out or ", commands (" in out
+    assert "nothing is in quarantine" in ballast("quarantine list --rule not_jsn")[1]
+
+
 def test_without_a_time_it_is_the_last_day(document: Document, ballast: Ballast) -> None:
     assert document("quarantine list")["total"] == 0, "the run was in another year"
     assert "nothing is in quarantine since" in ballast("quarantine list")[1]

@@ -109,6 +109,10 @@ def test_another_strategy_is_held_against_what_was_decided(
     scores = {row["broker"]: row["score"] for row in document("explain", moved["round_id"])["rounds"][0]["scores"]}
     assert {row["broker"]: row["score"] for row in told["brokers"]} == scores
     assert told["first"]["highest_after"] < told["first"]["highest_before"] == max(scores.values())
+    for row in told["brokers"]:  # what a strategy expects of its moves, on top of what was measured for both
+        ends = [d for d in decided.values() if row["broker"] in (d["source"], d["target"])]
+        change = sum(d["after"][row["broker"]] - d["before"][row["broker"]] for d in ends)
+        assert row["first_after"] == pytest.approx(max(0.0, row["score"] + change))
     code, out, _ = ballast("diff", moved["round_id"], "--strategy", "steady")
     assert code == 0
     only = [row for row in told["changes"] if row["change"] == "only_first"]

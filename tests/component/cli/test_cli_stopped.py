@@ -18,7 +18,7 @@ from controller.ledger.journal_commit import Journal
 from controller.operations.liveness import OFFLINE
 from controller.operations.overview import status as status_of
 from controller.operations.reading import Reader
-from controller.operations.stopped import OVER, with_stop
+from controller.operations.stopped import MAYBE_OVER, OVER, with_stop
 from controller.ui.cluster import LiveCluster
 from controller.ui.heard import NOT_ASKED, Word
 from controller.ui.views.now import now as now_view
@@ -74,9 +74,11 @@ def test_a_finished_demo_needs_neither_a_controller_nor_a_kafka(
     (found,) = [row for row in told if row["check"] == "controller"]
     assert (found["severity"], found["text"], found["remedy"]) == ("note", OVER, None)
     assert not [row for row in told if row["check"] == "kafka"]
-    for profile, line in (("local", "doctor"), ("demo", "doctor --offline")):  # that it is over is not known
-        told = json.loads(call(f"{line} --profile {profile} --json", stopped, capsys)[1])["findings"]
-        assert "start one with `ballast run`" in [row["remedy"] for row in told]
+    told = json.loads(call("doctor --profile local --json", stopped, capsys)[1])["findings"]
+    assert "start one with `ballast run`" in [row["remedy"] for row in told]
+    told = json.loads(call("doctor --offline --profile demo --json", stopped, capsys)[1])["findings"]
+    (found,) = [row for row in told if row["check"] == "controller"]
+    assert (found["severity"], found["text"]) == ("note", MAYBE_OVER)
 
 
 @pytest.mark.parametrize("line", ["mode live", "drain b1:8080", "unload t/n"])
@@ -92,6 +94,11 @@ def test_a_command_to_a_finished_demo_says_that_it_is_over(
 
     assert refused("demo") == f"ballast: nothing was sent: {OVER}\n"
     assert "no Kafka answers at 127.0.0.1:1" in refused("local")
+
+
+def test_a_plan_of_a_stopped_demo_asks_for_no_controller(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for profile, note in (("demo", "This demo's controller has stopped"), ("local", "No controller runs")):
+        assert f"- {note}: nobody carries this out" in call(f"plan --profile {profile}", stopped, capsys)[1]
 
 
 def test_brokers_of_a_stopped_controller_are_those_of_then(stopped: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,7 +123,8 @@ def test_a_demo_is_not_over_while_its_kafka_answers(stopped: Path, short_run: Sh
     for kafka_error in (None, OFFLINE):
         told = with_stop(reader, status_of(reader, short_run.now_ms, None, kafka_error), "demo", short_run.now_ms)
         assert told["demo_is_over"] is False
-        assert "no controller runs: start one with `ballast run`" in told["problems"]
+        wanted = "no controller runs: start one with `ballast run`" if kafka_error is None else MAYBE_OVER
+        assert wanted in told["problems"]
         assert not any("Kafka" in problem for problem in told["problems"])
 
 

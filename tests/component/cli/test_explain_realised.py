@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from controller.cli.look.realised_text import realised_text
+from controller.cli.look.realised_text import interval_text, realised_text
 from controller.cli.main import main
 from controller.policy.usage.judged import FULL_END, NOT_YET
 from tests.short_run import ShortRun, begin_skewed
@@ -47,6 +47,11 @@ def explain(run: tuple[ShortRun, str], capsys: pytest.CaptureFixture[str]) -> Ca
         return capsys.readouterr().out
 
     return call
+
+
+def test_an_interval_wider_than_the_broker_is_no_figure() -> None:
+    assert interval_text({"half_width": 0.2234}) == "±22.3 %"
+    assert interval_text({"half_width": 6_698.2}) == "unknown"
 
 
 def test_moves_are_judged_once_three_rounds_have_been_read(run: tuple[ShortRun, str], explain: Call) -> None:

@@ -11,6 +11,7 @@ from controller.bus.cluster import KafkaUnavailable
 from controller.config.settings import Settings
 from controller.operations.liveness import ASKING, SILENT_AFTER_MS, Heard
 from controller.process.clock import wall_ms
+from controller.ui import heard
 from controller.ui.heard import NOT_ASKED, OLD_AFTER_MS, Listening, Word
 from tests.short_run import ShortRun
 
@@ -49,7 +50,10 @@ def wait_for(listening: Listening, holds: Callable[[Word], bool]) -> Word:
     return word
 
 
-def test_it_is_asked_once_somebody_looks_and_failures_are_told(run: ShortRun) -> None:
+def test_it_is_asked_once_somebody_looks_and_failures_are_told(
+    run: ShortRun, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(heard, "ASK_EVERY_S", 0.05)
     settings: Settings = run.settings
     answers: list[Heard | Exception] = [Heard("c1", wall_ms())]
 
@@ -65,6 +69,10 @@ def test_it_is_asked_once_somebody_looks_and_failures_are_told(run: ShortRun) ->
         assert listening.last() == NOT_ASKED
         assert wait_for(listening, lambda word: word.heard is not None).not_asked is None
         answers.append(KafkaUnavailable("nobody is at home"))
-        assert wait_for(listening, lambda word: word.heard is None).not_asked == "nobody is at home"
+        first = wait_for(listening, lambda word: word.heard is None)
+        assert first.not_asked == "nobody is at home"
+        wait_for(listening, lambda word: word.asked_ms > first.asked_ms)
+        said = [record.getMessage() for record in caplog.records if "nobody is at home" in record.getMessage()]
+        assert said == ["what the controller says is unknown: nobody is at home"], "once, however often it is asked"
     finally:
         listening.stop()

@@ -91,6 +91,9 @@ class TestPublishedCases:
         assert moves(result)
         assert "quiet" not in {broker for m in moves(result) for broker in (m.source, m.target)}
         assert reason_of(result, "quiet") is Reason.NO_LOAD_DATA
+        (row,) = [row for row in result.scores if row["broker"] == "quiet"]
+        assert row["score"] is None, "unknown, which is not 0 %"
+        assert set(row["utilisations"].values()) == {None}
 
     def test_v28_a_bundle_is_named_once_a_round(self) -> None:
         names = [m.bundle for m in moves(loads(99, 95, 5, 5).second_round())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -214,3 +215,12 @@ def test_what_kafkas_client_raises_in_a_command_is_one_line(capsys: pytest.Captu
     with pytest.raises(typer.Exit) as ended:
         command()
     assert (ended.value.exit_code, capsys.readouterr().err) == (1, "ballast: KafkaTimeoutError: no answer in 3 s\n")
+
+
+@pytest.mark.parametrize("text", ["Bootstrap failed: %s", "Connection failed", "Connection lost"])
+def test_the_client_library_does_not_log_every_attempt(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever needed the connection says once that there is none."""
+    logging.getLogger("kafka.net.manager").error(text, "no")
+    assert not caplog.records
+    logging.getLogger("kafka.net.manager").error("the cluster has no brokers")
+    assert len(caplog.records) == 1

@@ -42,6 +42,10 @@ def test_every_reason_is_explained(reason: Reason) -> None:
         ("101_overloaded", {"score": 9_100, "limits": {"cpu": 910, "topics": 1_100}}, "topics at 110 % of its limit"),
         ("101_overloaded", {"score": 9_123, "mean": 6_000}, "at 91.2 % against 60.0 % on average: overloaded"),
         ("102_above_mean", {"score": None, "mean": -1}, "above the mean"),
+        (
+            "100_balanced", {"score": 781, "mean": 1_585, "passing": 1_379},
+            "not hot: at 7.8 % against 15.8 % on average, and 13.8 % more that is not expected to last",
+        ),
         ("112_split_msg_rate", {"permille_of_limit": {"112_split_msg_rate": 1_250}}, "125 % of the messages/s that"),
         ("201_grace_period", {"bundles_lost": {"201_grace_period": 4}}, "moved too recently: 4 of its bundles"),
         ("201_grace_period", {"bundles_lost": {"307_pinned": 4}}, "moved too recently"),

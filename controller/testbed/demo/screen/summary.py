@@ -27,7 +27,8 @@ def summary_lines(figures: DemoFigures, took_s: float) -> Iterator[str]:
     yield f"            {figures.redelivered:,} redelivered"
     if figures.redelivered:
         yield "              delivered again, as nobody had confirmed them before a hand-over"
-    yield f"moves       {figures.transfers} transfers, {figures.splits} split{'' if figures.splits == 1 else 's'}"
+    splits = f"{figures.splits} split{'' if figures.splits == 1 else 's'}"
+    yield f"moves       {figures.transfers} transfers and {splits} completed"
     yield f"hand-overs  {_handovers(figures)}"
     if figures.handover_beyond_interval_p50_ms is not None:
         usual = figures.sending_interval_p50_ms or 0.0

@@ -172,7 +172,7 @@ export function realisedSection(rows) {
     to("round", row.round_id),
     to("broker", row.broker),
     right(String(row.moves)),
-    [row.text, h("small", null, ` ±${(100 * row.half_width).toFixed(1)} %`)],
+    [row.text, row.half_width <= 1 ? h("small", null, ` ±${(100 * row.half_width).toFixed(1)} %`) : ""],
   ];
   const props = (at) => ({ "data-inside": String(rows[at].inside) });
   return section(
