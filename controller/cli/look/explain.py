@@ -182,7 +182,7 @@ def _print_broker(document: Mapping[str, Any]) -> None:
         print_evidence(document["considered"])
     print_as_target(document["as_target"])
     typer.echo("")
-    print_decisions(document["decisions"], "nothing was decided about it")
+    print_decisions(document["decisions"], "nothing was decided about it", join_skips=True)
     typer.echo("")
     print_commands(document["commands"], "commands about it")
 

@@ -22,6 +22,7 @@ import pytest
 
 from controller.brokers.reference.store.client import StoreClient
 from controller.cli.act.drain import NotEmpty, wait_until_empty
+from controller.cli.decision_text import print_decisions
 from controller.cli.evidence_text import evidence_lines, kind_text, reason_text
 from controller.cli.look.brokers import _state_text
 from controller.cli.look.status import round_text
@@ -319,6 +320,31 @@ def test_explain_knows_rounds_brokers_and_bundles(document: Any, ballast: Any, r
     code, _, err = ballast("explain nobody")
     assert code == 1
     assert err.startswith("ballast: nothing is named nobody")
+
+
+def test_rounds_that_decided_against_a_broker_alike_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    skip = {"kind": "skip", "strategy": "steady", "challenger": False, "source": "b", "target": None, "bundle": None}
+    skip |= {
+        "before": {},
+        "after": {},
+        "outcome": None,
+        "evidence": {},
+        "plan": None,
+        "label": "skip",
+        "band": "normal",
+    }
+    reasons = ["100_balanced"] * 3 + ["200_hit_count"] * 2 + ["100_balanced"]
+    rows = [
+        {**skip, "at_ms": 1_000 * (9 - at), "decision_id": f"d{at}", "reason": reason, "reason_words": ""}
+        for at, reason in enumerate(reasons)
+    ]
+    print_decisions(rows, join_skips=True)
+    shown = capsys.readouterr().out
+    assert [word for word in shown.split() if word in {row["decision_id"] for row in rows}] == ["d0", "d3", "d5"]
+    assert "; likewise in the 2 rounds before" in shown
+    assert "; likewise in the round before" in shown
+    print_decisions(rows)
+    assert capsys.readouterr().out.count("100_balanced") == 4, "a list has them all"
 
 
 @pytest.mark.parametrize("wrong", ["nope.x=1", "steady.tolerance=7"])
