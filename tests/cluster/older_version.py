@@ -19,6 +19,7 @@ from controller.config.table_root import table_root
 from controller.process.children import Child
 from controller.process.paths import ROOT
 from controller.testbed.local_cluster import STORE, LocalCluster
+from tests.stored_state.archive import extract_all
 
 COMMIT = "6e82608"  # version 0.1.0
 CONFIGURATION = """\
@@ -38,7 +39,7 @@ def unpack_older_code(folder: Path) -> Path:
     if packed.returncode:
         pytest.skip(f"this clone has no commit {COMMIT}, which is version 0.1.0: {packed.stderr.decode().strip()}")
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
-        archive.extractall(folder, filter="data")
+        extract_all(archive, folder)
     (folder / ".cache").symlink_to(ROOT / ".cache")
     return folder
 
