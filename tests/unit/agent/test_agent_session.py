@@ -276,13 +276,7 @@ def test_a_leaving_process_that_is_replaced_while_it_drops_says_no_goodbye() -> 
     runtime = SlowToStop()
 
     async def scenario(stage: SessionStage) -> None:
-        await stage.own()
-        leaving = asyncio.create_task(stage.departure.depart(stage.sessions))
-        stage.departure.ask()
-        await settle()
-        stage.now_ms += LEAVE_MS
-        stage.sessions.lease.renew(stage.now_ms, stage.sessions.lease.until_ms - 1)
-        stage.changes.wake()
+        leaving = await begin_to_leave_too_late(stage)
         await settle()
         assert stage.sessions.over, "its time is over, and it drops what is left"
         await stage.read(stage.journal.register(A._replace(incarnation=2, nonce="other")))
@@ -318,8 +312,8 @@ def test_a_broker_that_gave_everything_away_deregisters() -> None:
     play(scenario)
 
 
-async def leave_too_late(stage: SessionStage) -> str:
-    """It owns a bundle that nobody takes, and its lease goes on; returns how the leave ended."""
+async def begin_to_leave_too_late(stage: SessionStage) -> asyncio.Task[str]:
+    """It owns a bundle that nobody takes, its lease goes on, and its time is over; the task returns how it left."""
     await stage.own()
     leaving = asyncio.create_task(stage.departure.depart(stage.sessions))
     stage.departure.ask()
@@ -327,7 +321,11 @@ async def leave_too_late(stage: SessionStage) -> str:
     stage.now_ms += LEAVE_MS
     stage.sessions.lease.renew(stage.now_ms, stage.sessions.lease.until_ms - 1)  # its heartbeats went on
     stage.changes.wake()
-    return await leaving
+    return leaving
+
+
+async def leave_too_late(stage: SessionStage) -> str:
+    return await (await begin_to_leave_too_late(stage))
 
 
 def test_a_broker_that_runs_out_of_time_drops_before_it_deregisters() -> None:
