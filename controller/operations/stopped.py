@@ -27,8 +27,7 @@ def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
     """Add to the document of `status` that, and when, the controller has stopped.
 
     A demo is over once its Kafka, which stops with it, does not answer either; until that is known, nobody is told
-    to start a controller.
-    For a captured slice nothing is advised either; `slice_until_ms` is its end.
+    to start a controller. For a captured slice nothing is advised either; `slice_until_ms` is its end.
     """
     until_ms = reader.slice_end_ms
     if until_ms is not None:

@@ -137,7 +137,7 @@ class Nemesis:
             return None
         at = self._dice.randrange(len(links))
         links[at].lost_acks = 0.3
-        self._end_later(lambda: setattr(links[at], "lost_acks", 0.0))
+        self._brokers.end_later(lambda: setattr(links[at], "lost_acks", 0.0))
         return f"machine {at}"
 
     def _read_again(self) -> str | None:
@@ -150,7 +150,7 @@ class Nemesis:
     def _lose_feed(self) -> str:
         kafka = self._at.kafka
         kafka.lost_feed = 0.3
-        self._end_later(lambda: setattr(kafka, "lost_feed", 0.0))
+        self._brokers.end_later(lambda: setattr(kafka, "lost_feed", 0.0))
         return ""
 
     def _stop_kafka(self) -> str:
@@ -160,7 +160,7 @@ class Nemesis:
 
     def _slow_kafka(self) -> str:
         self._at.kafka.slow = self._dice.choice((0.2, 3.0, 8.0))
-        self._end_later(lambda: setattr(self._at.kafka, "slow", 1.0))
+        self._brokers.end_later(lambda: setattr(self._at.kafka, "slow", 1.0))
         return f"{self._at.kafka.slow:g} times"
 
     # ------------------------------------------------------------ tables and clocks
@@ -180,7 +180,7 @@ class Nemesis:
     def _spoil_commits(self) -> str:
         store = self._at.store
         store.spoilt = 0.5
-        self._end_later(lambda: setattr(store, "spoilt", 0.0))
+        self._brokers.end_later(lambda: setattr(store, "spoilt", 0.0))
         return ""
 
     def _expire(self) -> str | None:
@@ -230,6 +230,3 @@ class Nemesis:
         if controller is not None and self._dice.random() < 0.5:
             controller.pause(self._dice.choice(SHORT_MS))
         return self._at.start_controller(take_over=True).instance
-
-    def _end_later(self, end: Callable[[], object]) -> None:
-        self._at.world.after(self._dice.choice((*SHORT_MS, *LONG_MS)), end)

@@ -77,7 +77,7 @@ class BrokerFaults:
         if one is None:
             return None
         one.runtime.slow_ms = ms
-        self._end_later(lambda: setattr(one.runtime, "slow_ms", 0.0))
+        self.end_later(lambda: setattr(one.runtime, "slow_ms", 0.0))
         return f"{one.broker}: calls take {ms} ms more{self._press(one)}"
 
     def _fail(self) -> str | None:
@@ -106,7 +106,7 @@ class BrokerFaults:
         if one is None:
             return None
         one.runtime.refusing = True
-        self._end_later(lambda: setattr(one.runtime, "refusing", False))
+        self.end_later(lambda: setattr(one.runtime, "refusing", False))
         return one.broker
 
     def _kill_some(self) -> str:
@@ -139,5 +139,6 @@ class BrokerFaults:
         if self._at.world.now_ms >= self._at.down_until_ms.get(broker, 0.0):
             self._at.restart_broker(broker)
 
-    def _end_later(self, end: Callable[[], object]) -> None:
+    def end_later(self, end: Callable[[], object]) -> None:
+        """End a state that somebody has set, after a while."""
         self._at.world.after(self._dice().choice((*SHORT_MS, *LONG_MS)), end)
