@@ -33,7 +33,7 @@ AS_READ = 0.9  # of a reading: a target counts with so much of it, whatever was 
 FAR = 0.5  # of the level: a rise so far above it is acted on before it has lasted, unless such rises are known to pass
 PRESSING = 0.45  # of the level: relieving a broker so far above it, by what lasts, may take many small moves
 MARGIN_ERRORS = 0.5  # standard deviations of an estimate that count against a move
-LOCKED_ERRORS = 0.5  # and so many more at a target from which nothing could leave again
+LOCKED_ERRORS = 1.25  # and so many more at a target from which nothing could leave again
 RESERVE_ERRORS = 3.0  # of its estimate: a target whose movable bundles use less than this is one of those, in part
 LEAST_LEVEL = 0.30  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
 
@@ -158,6 +158,10 @@ class Model:
         less it has to do with the score, the less doubt there is."""
         cpu = self.used[:, self._cpu].sum(axis=1)
         return np.asarray(errors * self.error * cpu / np.maximum(self.score, 1e-9))
+
+    def doubt_of_moves(self, broker: int) -> float:
+        """How much of the standard deviation of a broker's score comes from the moves chosen so far."""
+        return sqrt(float(self._variance[broker])) - float(self.error[broker])
 
     def fillable(self) -> Floats:
         """[B] what part of the level its bundles could bring it: all of it but its base."""

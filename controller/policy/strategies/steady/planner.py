@@ -40,6 +40,7 @@ HALF = 0.5
 SMALL_FROM = 0.15  # of the level: a broker less far above it keeps its small bundles while it has a larger one
 ENOUGH = 0.4  # of its excess, that the small bundles of a broker bring together
 SOMETHING = 0.05  # of its excess, that as many of them as may move in one round bring
+SMALLER = 0.4  # of what a move must bring: no less is moved off a broker that will soon have a larger bundle to move
 SMALLEST = 0.2  # of what a move must bring: a swap never brings less
 NOISE_ERRORS = 2.0
 FILL_SLACK = 0.15  # of the level: how far below it a source may be left when an idle broker is filled
@@ -96,13 +97,19 @@ class Planner:
     def _relieve_all(self, active: Bools) -> None:
         while active.any():
             source = int(np.argmax(np.where(active, self.model.score, -1.0)))
-            if self.model.score[source] <= self.timing.end[source]:
+            if self.model.score[source] <= self._enough(source):
                 active[source] = False
             elif self.chosen.spent(source):
                 self.log.deny(source, Reason.BUDGET_SPENT)
                 active[source] = False
             else:
                 active[source] = self._relieve(source, active)
+
+    def _enough(self, source: int) -> float:
+        """The score at which a source has given enough for this round. What is not known of the bundles that it gave
+        away may be all that is left to do, and the next reading tells; an overloaded one does not wait for that."""
+        end = float(self.timing.end[source])
+        return end if self.model.is_overloaded(source) else end + self.model.doubt_of_moves(source)
 
     def _relieve(self, source: int, active: Bools) -> bool:
         """One step of relief; whether another may follow."""
@@ -153,7 +160,7 @@ class Planner:
         """What one move off the source must bring: less, where nothing but small bundles is left and they bring enough
         together. Those of a broker that is hardly above the level stay, as long as it has a larger one that may move
         later. A pressing broker asks only that as many as may move in this round, from its first move on, would take
-        something off its excess."""
+        something off its excess, and keeps the smallest if it has larger ones and is not overloaded."""
         usual, excess = Bounds(self.least, 0.0, self.ceiling), float(self.model.score[source] - self.model.level)
         fitting = relief[relief <= max(excess, self.least)]  # a larger one cannot move, and stops none of the others
         if not len(fitting):
@@ -170,7 +177,10 @@ class Planner:
         if source not in self._part:
             most = min(self.chosen.budget - self.chosen.moves, int(self.chosen.left[source]))
             self._part[source] = SOMETHING * excess / most
-        softer = usual._replace(least=min(self.least, max(HALF * largest, self._part[source])))
+        least = max(HALF * largest, self._part[source])
+        if not (self.model.is_overloaded(source) or self._has_only_small(source)):
+            least = max(least, SMALLER * self.least)
+        softer = usual._replace(least=min(self.least, least))
         return [usual, softer] if largest >= UNNOTICED * self.least else [softer]
 
     def _has_only_small(self, source: int) -> bool:
