@@ -97,7 +97,7 @@ class Planner:
     def _relieve_all(self, active: Bools) -> None:
         while active.any():
             source = int(np.argmax(np.where(active, self.model.score, -1.0)))
-            if self.model.score[source] <= self._enough(source):
+            if self.model.score[source] <= self._end_of(source):
                 active[source] = False
             elif self.chosen.spent(source):
                 self.log.deny(source, Reason.BUDGET_SPENT)
@@ -105,7 +105,7 @@ class Planner:
             else:
                 active[source] = self._relieve(source, active)
 
-    def _enough(self, source: int) -> float:
+    def _end_of(self, source: int) -> float:
         """The score at which a source has given enough for this round. What is not known of the bundles that it gave
         away may be all that is left to do, and the next reading tells; an overloaded one does not wait for that."""
         end = float(self.timing.end[source])
