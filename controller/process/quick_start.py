@@ -23,27 +23,24 @@ def import_quickly(module: str) -> ModuleType:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # it would read every package's metadata to find them
     gc.disable()
     try:
-        with _without_documentation() as stands_in:
-            try:
-                return importlib.import_module(module)
-            except AttributeError:
-                if not stands_in:
-                    raise
-        return importlib.import_module(module)  # an Arrow that asks more of its parser
+        with _without_documentation():
+            return importlib.import_module(module)
+    except AttributeError:  # an Arrow that asks more of its parser; any other cause fails again
+        return importlib.import_module(module)
     finally:
         settle_imports()
         gc.enable()
 
 
 @contextmanager
-def _without_documentation() -> Iterator[bool]:
-    """Arrow's parser of documentation finds nothing; yields whether it has not been imported before."""
+def _without_documentation() -> Iterator[None]:
+    """Arrow's parser of documentation finds nothing, unless it has been imported before."""
     if DOC_PARSER in sys.modules:
-        yield False
+        yield
         return
     sys.modules[DOC_PARSER] = _parser_of_nothing()
     try:
-        yield True
+        yield
     finally:
         del sys.modules[DOC_PARSER]
 
