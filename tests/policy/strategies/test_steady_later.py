@@ -32,6 +32,19 @@ def test_what_may_be_done_already_waits_for_the_next_reading() -> None:
     assert cluster.used("a:1") == 33.0, "the rest is moved as soon as a reading shows that it is left to do"
 
 
+def test_what_a_bundle_costs_in_bandwidth_is_known_and_waits_for_nothing() -> None:
+    """Of traffic nothing has to be estimated, so the third bundle follows at once where bandwidth is what is short."""
+
+    def bandwidth_is_short(line: Line) -> None:
+        for report in line["brokers"].values():
+            report["cpu"][0] *= 0.7
+            report["bandwidthIn"][1] = report["bandwidthOut"][1] = 3.5e6
+
+    cluster = hottest_with_neighbours(12.0, 10.0)
+    cluster.play(1, bandwidth_is_short)
+    assert [cluster.cost[str(move.bundle)] for _, move in cluster.moved] == [12.0, 10.0, 5.0]
+
+
 def test_an_overloaded_broker_waits_for_no_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     """However little is known of what it gives away."""
     monkeypatch.setattr(Model, "doubt_of_moves", lambda *_: 1.0)

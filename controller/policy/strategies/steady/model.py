@@ -154,14 +154,18 @@ class Model:
         return np.asarray((self.score - self.levels) / self.norms)
 
     def doubt(self, errors: float) -> Floats:
-        """[B] how much lower each score may be, at so many standard deviations. Only CPU is estimated, so the
-        less it has to do with the score, the less doubt there is."""
-        cpu = self.used[:, self._cpu].sum(axis=1)
-        return np.asarray(errors * self.error * cpu / np.maximum(self.score, 1e-9))
+        """[B] how much lower each score may be, at so many standard deviations."""
+        return np.asarray(errors * self.error * self._by_cpu(slice(None)))
 
     def doubt_of_moves(self, broker: int) -> float:
         """How much of the standard deviation of a broker's score comes from the moves chosen so far."""
-        return sqrt(float(self._variance[broker])) - float(self.error[broker])
+        return (sqrt(float(self._variance[broker])) - float(self.error[broker])) * float(self._by_cpu(broker))
+
+    def _by_cpu(self, brokers: slice | int) -> Floats:
+        """What part of the score CPU comes to. Only CPU is estimated: the less it has to do with a score, the less
+        doubt there is."""
+        cpu = self.used[brokers][..., self._cpu].sum(axis=-1)
+        return np.asarray(cpu / np.maximum(self.score[brokers], 1e-9))
 
     def fillable(self) -> Floats:
         """[B] what part of the level its bundles could bring it: all of it but its base."""
