@@ -6,16 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from controller.backtest.point.grid import Value
 from controller.backtest.point.result import PointResult, table_columns
+from controller.backtest.report.scoreboard import FIGURES
 from controller.cli.show import emit_table, fits
 
-# figure -> column head and digits; all other figures are in results.csv
-COLUMNS = {
-    "max_best_mean": ("max/best", 3), "max_best_end": ("at end", 3), "max_best_worst": ("worst", 2),
-    "cv_mean": ("CV", 3), "thrash_pct": ("thrash %", 1), "moves_addition": ("added", 0),
-    "moves_removal": ("removed", 0), "moves_balance": ("balance", 0), "splits": ("splits", 0),
-    "useless_rate": ("useless", 2), "overload_minutes": ("overload min", 1), "unavailable_bundle_s": ("gaps s", 0),
-    "error_p50": ("error p50", 3), "error_p90": ("p90", 3),
-}  # fmt: skip
+ALONE = {"max_best_mean": "imbalance", "moves_balance": "moves"}  # the report's table has a heading above these
+# named as in the report, which says what they mean
+COLUMNS = {one.field: (ALONE.get(one.field, one.name), one.text) for one in FIGURES}
 # on a terminal that is too narrow for all: those by which a point is recommended
 FEW = ("max_best_mean", "max_best_worst", "moves_balance", "splits", "overload_minutes")
 
@@ -40,14 +36,11 @@ def emit_scoreboard(
 def _row(
     result: PointResult, knobs: Sequence[str], words: Mapping[tuple[str, Value], str], names: Sequence[str]
 ) -> list[object]:
-    figures = [_text(getattr(result, name), COLUMNS[name][1]) for name in names]
+    values = [(getattr(result, name), COLUMNS[name][1]) for name in names]
+    figures = [None if value is None else text_of(value) for value, text_of in values]
     return [result.strategy, *(_knob_text(result, name, words) for name in knobs), *figures]
 
 
 def _knob_text(result: PointResult, name: str, words: Mapping[tuple[str, Value], str]) -> object:
     value = result.knobs.get(name)
     return words.get((name, value), value) if name in result.knobs else None
-
-
-def _text(value: float | None, digits: int) -> str | None:
-    return None if value is None else f"{value:.{digits}f}"

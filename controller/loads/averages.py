@@ -43,13 +43,17 @@ class Averages:
         return self._of(BROKER, marker, newest_ms).fold(panes, newest_ms)
 
     def write_bundles(self, panes: pa.Table, marker: Marker, newest_ms: int, write_panes: Callable[[], None]) -> None:
-        """Compute and write `bundle_load`, while the panes are written; with many rows, go on after the return."""
+        """Compute and write `bundle_load`: with few rows while the panes are written, with many once they are, after
+        the return. Executors wait for the panes of many rows, which averages beside them would double the time of."""
+        if panes.num_rows >= ASIDE_FROM_ROWS:
+            write_panes()
+            self._under_way = self._aside.submit(self._write_bundles, panes, marker, newest_ms)
+            return
         self._under_way = self._aside.submit(self._write_bundles, panes, marker, newest_ms)
         try:
             write_panes()
         finally:
-            if panes.num_rows < ASIDE_FROM_ROWS:
-                self.finish()
+            self.finish()
 
     def finish(self) -> None:
         """Wait until nothing is under way. Raises what it failed with, once."""

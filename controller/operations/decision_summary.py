@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from controller.domain.decision import DecisionKind
+from controller.operations.plans.kept_plans import HELD_BACK, was_executed_later
 from controller.operations.plans.plan_words import outcome_text
 
 Row = Mapping[str, Any]
@@ -21,8 +22,9 @@ def summarise(decisions: Iterable[Row], rounds: Iterable[Row]) -> dict[str, Any]
     """The document of `ballast decisions --summary`, of rows as `EvidenceView` reads them.
 
     `rounds`: how many by mode, and how many acted or would have. `actions`: one row for each move, placement or split,
-    with its `count`, `first_ms` and `last_ms`, the newest outcome, the most often wanted first. `brokers`: what each
-    gives and takes, actions counted once. `left`: what was decided against, by reason.
+    with its `count`, `first_ms` and `last_ms`, the newest outcome, the most often wanted first. `held_back`: how many
+    decisions were not carried out because a plan waited or was declined. `brokers`: what each gives and takes, actions
+    counted once. `left`: what was decided against, by reason.
     """
     ran = [row for row in rounds if not row["challenger"]]
     counted = [row for row in decisions if not row["challenger"]]
@@ -35,6 +37,7 @@ def summarise(decisions: Iterable[Row], rounds: Iterable[Row]) -> dict[str, Any]
             "acting": sum(bool(row["moves"] or row["splits"]) for row in ran),
         },
         "decisions": sum(action["count"] for action in actions),
+        "held_back": sum(row["outcome"] in HELD_BACK and not was_executed_later(row) for row in counted),
         "actions": actions,
         "brokers": _broker_rows(actions),
         "left": [{"reason": reason, "count": count} for reason, count in left.most_common()],

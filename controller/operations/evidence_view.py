@@ -7,6 +7,7 @@ decision without a row in `rounds` was made by the control step itself.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,8 @@ from controller.domain.reasons.words import describe_decision_row, describe_reas
 from controller.domain.state import ClusterState
 from controller.operations.plans.kept_plans import (
     CARRIES_OUT,
+    HELD_BACK,
+    find_kept,
     find_part,
     find_plan,
     fold_plans,
@@ -77,9 +80,19 @@ class EvidenceView:
             self._plans = fold_plans(self._reader.plan_entries())
         return self._plans
 
-    def with_plan(self, of_round: Row) -> Row:
-        """A round's row with its `plan`, which waited for an operator; None for a round that left none waiting."""
-        return {**of_round, "plan": find_plan(self.plans(), of_round)}
+    def with_plans(self, rounds: Sequence[Row]) -> list[Row]:
+        """Rows of rounds with their `plan`, which waited for an operator; None for a round that left none waiting.
+        `held_back`: how many of their moves were not carried out because of the plan of an earlier round."""
+        plans = self.plans()
+        with_own = [{**row, "plan": find_plan(plans, row)} for row in rounds]
+        behind = [row for row in with_own if row["plan"] is None and row["moves"] and find_kept(plans, row["seq"])]
+        held = Counter[str]()
+        if behind:
+            times, columns = [row["at_ms"] for row in behind], ("attempt_id", "outcome")
+            attempts = {row["attempt_id"] for row in behind if not row["challenger"]}
+            found = self._rows_that_count("decisions", attempts, columns, min(times), max(times)).to_pylist()
+            held.update(row["attempt_id"] for row in found if row["outcome"] in HELD_BACK)
+        return [{**row, "held_back": held[row["attempt_id"]]} for row in with_own]
 
     def why_round(self, of_round: Row) -> str | None:
         """Why a round was early or doubted readings; None for one that did neither."""

@@ -270,7 +270,7 @@ def _origin(reader: Reader, bundle: str) -> list[Row]:
 def _round(view: EvidenceView, row: Row, window_ms: int) -> Row:
     decisions = _decisions_of(view, row)
     realised = judge_moves(view, decisions, window_ms)
-    told = {**view.with_plan(row), "because": view.why_round(row)}
+    told = {**view.with_plans([row])[0], "because": view.why_round(row)}
     return {"round": told, "scores": view.scores(row), "decisions": decisions, "realised": realised}
 
 

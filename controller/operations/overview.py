@@ -29,6 +29,7 @@ from controller.operations.bundles import (
 )
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.liveness import NO_CONTROLLER, SILENT_AFTER_MS, Heard, failure_of_kafka
+from controller.operations.plans.plan_words import held_back_text
 from controller.operations.reading import Reader
 from controller.operations.text import count_text, duration_text
 
@@ -76,7 +77,7 @@ def status(
         "no_orders_because": find_order_obstacle(state, placement),
         "adoption": state.observed.adoption.to_json() if state.observed.adoption is not None else None,
         "in_flight": in_flight(reader, state, now_ms),
-        "last_round": _last_round(view or EvidenceView(reader), now_ms),
+        "last_round": _last_round(view or EvidenceView(reader), now_ms, state.plan),
         "loads": {
             "newest_event_ms": progress.newest_event_ms if progress else None,
             "lag_ms": now_ms - progress.newest_event_ms if progress else None,
@@ -229,13 +230,15 @@ def _broker_counts(state: ClusterState) -> Row:
     }
 
 
-def _last_round(evidence: EvidenceView, now_ms: int) -> Row | None:
+def _last_round(evidence: EvidenceView, now_ms: int, plan: KeptPlan | None) -> Row | None:
+    """`approval`: what its moves wait for, in a word or two. Only while a `plan` is kept is the journal read for it."""
     last = evidence.last_round()
     if last is None:
         return None
-    sources = evidence.sources(last)
+    sources, age_ms = evidence.sources(last), max(0, now_ms - last["wall_ms"])
+    approval = held_back_text(evidence.with_plans([last])[0]) if plan is not None else ""
     kept = ("round_id", "at_ms", "mode", "strategy", "moves", "splits", "skips", "mean_score", "max_score", "seq")
-    return {name: last[name] for name in kept} | {"age_ms": max(0, now_ms - last["wall_ms"]), "sources": sources}
+    return {name: last[name] for name in kept} | {"approval": approval, "age_ms": age_ms, "sources": sources}
 
 
 def _quarantined(reader: Reader, since_ms: int) -> Row:
@@ -298,8 +301,8 @@ def find_problems(document: Mapping[str, Any]) -> list[str]:
         found.append(f"controller {controller['instance']} is silent: it was killed or cannot reach Kafka")
     if document["no_orders_because"] and document["mode"] == LIVE:  # otherwise none are wanted
         found.append(f"no orders to brokers: {document['no_orders_because']}")
-    plan = document["plan"]
-    if plan is not None and plan["phase"] == PlanPhase.WAITING.value:
+    plan, runs = document["plan"], document["controller"]["journal_says_running"]  # nobody else carries a plan out
+    if plan is not None and plan["phase"] == PlanPhase.WAITING.value and runs:
         moves, name = count_text(len(plan["moves"]), "move"), plan["round_id"]
         found.append(
             f"a plan of {moves} waits: look at it with `ballast explain {name}`, then `ballast approve {name} --why "

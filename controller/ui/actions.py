@@ -68,10 +68,12 @@ def _check_args(kind: str, args: object) -> dict[str, Any]:
     foreign = sorted(set(args) - {*required, *optional})
     missing = [name for name in required if not args.get(name)]
     if foreign or missing:
-        what = f"does not take {shown(', '.join(foreign))}" if foreign else f"needs {', '.join(missing)}"
+        takes = f"it takes {', '.join([*required, *optional]) or 'no arguments'}"
+        what = f"does not take {shown(', '.join(foreign))}: {takes}" if foreign else f"needs {', '.join(missing)}"
         raise BadRecord("args", f"{kind} {what}")
     for name, value in args.items():
         plain = isinstance(value, int) and not isinstance(value, bool) if name == "until_ms" else isinstance(value, str)
         if value is not None and (not plain or len(str(value)) > LONGEST_VALUE):
-            raise BadRecord("args", f"{name} must be {'a time in ms' if name == 'until_ms' else 'a short text'}")
+            wanted = "a time in ms" if name == "until_ms" else "a short text, in quotes"
+            raise BadRecord("args", f"{name} must be {wanted}")
     return {name: value for name, value in args.items() if value not in (None, "")}

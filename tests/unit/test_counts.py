@@ -26,10 +26,10 @@ def test_one_of_something_is_not_several() -> None:
     assert [found.text for found in judge_lag({"t.events": {"0": 5}}, state)] == [
         "1 record of control topics not in the journal's offsets: 1 in t.events"
     ]
-    assert plan_text(PLAN) == "1 move of round 17: waits for approval"
+    assert plan_text(PLAN, True) == "1 move of round 17: waits for approval"
     ends = {"until_ms": 60_000, "approve_above": 1}
-    assert plan_text({**PLAN, **ends}).endswith(": waits for approval, expires at about 1970-01-01 00:01:00 UTC")
-    assert plan_text({**PLAN, **ends, "phase": "declined", "who": "anna"}) == (
+    assert plan_text({**PLAN, **ends}, True).endswith(": waits for approval, expires at about 1970-01-01 00:01:00 UTC")
+    assert plan_text({**PLAN, **ends, "phase": "declined", "who": "anna"}, True) == (
         "that of round 17 was declined by anna; plans of more than 1 move (rounds.approve_above) are held back until "
         "about 1970-01-01 00:01:00 UTC"
     )

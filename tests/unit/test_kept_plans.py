@@ -11,6 +11,8 @@ from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
 from controller.operations.plans.kept_plans import BEHIND, CARRIES_OUT, MOVE, find_part, fold_plans
 from controller.operations.plans.plan_words import entry_text, outcome_text, part_sentence, plan_text
+from controller.testbed.demo.calm import unrest
+from controller.testbed.demo.screen.events import plan_line
 from tests.unit.control.observed_driver import BUNDLES, observed_driver
 from tests.unit.control.plan_driver import ROUND, bundles, decide, move, running
 from tests.unit.control.step_driver import StepDriver, with_settings
@@ -53,6 +55,11 @@ def said(driver: StepDriver, at: int = 0) -> str:
 def test_a_plan_waits_until_somebody_decides() -> None:
     driver = waiting()
     found = plan(driver)
+    line = plan_line(told(driver)[0])
+    assert line.startswith(f"plan of round {ROUND}: 2 moves wait for approval")
+    assert f"ballast approve {ROUND}" in line, "the demo says what to type"
+    kept = f"the plan of round {ROUND} is waiting, and others are held back meanwhile"
+    assert unrest([], [], plan=driver.state.plan)[0] == kept
     assert (found["round_id"], found["phase"], found["ended"], found["who"]) == (ROUND, "waiting", None, "")
     assert [one["decision_id"] for one in found["moves"]] == ["d0", "d1"]
     assert {one["outcome"] for one in found["moves"]} == {None}

@@ -125,7 +125,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if document["strategy_by_command"]:
         yield "strategy", f"{document['strategy_by_command']}  (by command: `ballast strategy configured` ends it)"
     if document["plan"]:
-        yield "plan", plan_text(document["plan"])
+        yield "plan", plan_text(document["plan"], bool(document["controller"]["journal_says_running"]))
     if document["overrides"]:
         yield "overrides", f"{document['overrides']} hold  (`ballast override list`)"
     named = [(word, brokers[word]) for word in ("drained", "leaving", "gone")]
@@ -145,12 +145,13 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "alarms", f"{len(document['alarms_last_hour'])} in the last hour"
 
 
-def plan_text(plan: Mapping[str, Any]) -> str:
-    """The plan that needs an approval, in one line."""
+def plan_text(plan: Mapping[str, Any], runs: bool) -> str:
+    """The plan that needs an approval, in one line. `runs`: whether a controller does."""
     by = f" by {plan['who']}" if plan["who"] else ""
     if plan["phase"] == PlanPhase.DECLINED.value:
         return f"that of round {plan['round_id']} was declined{by}; {_held_back_text(plan)}"
-    what = "waits for approval" if plan["phase"] == PlanPhase.WAITING.value else f"was approved{by}; these are to come"
+    waits = "waits for approval" if runs else "waited for approval when the controller stopped"
+    what = waits if plan["phase"] == PlanPhase.WAITING.value else f"was approved{by}; these are to come"
     end = f", expires at about {time_text(plan['until_ms'])} UTC" if plan.get("until_ms") else ""
     return f"{count_text(len(plan['moves']), 'move')} of round {plan['round_id']}: {what}{end}"
 
@@ -207,7 +208,8 @@ def round_text(last: Mapping[str, Any] | None) -> str:
     sources = ", ".join(last["sources"]) or "none"
     when = f"at {time_text(last['at_ms'])} UTC"  # the id of a round is its time, too, but nobody reads milliseconds
     who = f"{last['round_id']} {when} by {last['strategy']}, {duration_text(last['age_ms'])} ago"
-    deeds = f"{count_text(last['moves'], 'move')}, {count_text(last['splits'], 'split')}"
+    approval = f" ({last['approval']})" if last["approval"] else ""
+    deeds = f"{count_text(last['moves'], 'move')}{approval}, {count_text(last['splits'], 'split')}"
     scores = f"mean load {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"
     if not percent_text(last["mean_score"]):
         scores = "no broker had a score"

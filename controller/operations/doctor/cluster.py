@@ -30,7 +30,10 @@ def check_controller(state: ClusterState, over: str = "") -> Iterator[Finding]:
         yield note("controller", over)
     elif not state.controller_running:
         text = f"no controller runs; the last was {state.instance}" if state.instance else "no controller ever ran"
-        yield severe("controller", text, "start one with `ballast run`", Page.CONTROLLER)
+        do = "start one with `ballast run`"
+        if not state.instance:
+            do += ", unless one is just starting: it appears here within a minute"
+        yield severe("controller", text, do, Page.CONTROLLER)
     else:
         yield fine("controller", f"{state.instance} started and did not say that it stopped, mode {state.mode}")
     if state.frozen:

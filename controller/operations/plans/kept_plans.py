@@ -13,7 +13,7 @@ from controller.domain.decision import EXECUTED, KeptPlan, PlanPhase, Reason
 from controller.domain.entries import Entry
 
 MOVE, BEHIND, CARRIES_OUT = "move", "behind", "carries_out"  # parts of a decision in a plan
-_HELD_BACK = frozenset({Reason.AWAITING_APPROVAL.value, Reason.PLAN_DECLINED.value})
+HELD_BACK = frozenset({Reason.AWAITING_APPROVAL.value, Reason.PLAN_DECLINED.value})
 _OF_DECISION = ("round_id", "phase", "since_ms", "who", "why", "decided_ms", "ended", "ended_ms")
 Row = dict[str, Any]
 
@@ -75,9 +75,15 @@ def find_plan(plans: Sequence[Row], of_round: Mapping[str, Any]) -> Row | None:
     return None if of_round["challenger"] else next(own, None)
 
 
+def find_kept(plans: Sequence[Row], seq: int) -> Row | None:
+    """The plan that was kept when the journal had this entry, and may hold back what that decided."""
+    kept = (plan for plan in plans if plan["seq"] < seq and (plan["ended_seq"] is None or plan["ended_seq"] > seq))
+    return next(kept, None)
+
+
 def may_have_part(decision: Mapping[str, Any]) -> bool:
     """Whether a decision can have to do with a plan at all; tells it without the plans."""
-    return not decision["challenger"] and (decision["outcome"] in _HELD_BACK or "decision" in decision["evidence"])
+    return not decision["challenger"] and (decision["outcome"] in HELD_BACK or "decision" in decision["evidence"])
 
 
 def find_part(plans: Sequence[Row], decision: Mapping[str, Any], seq: int) -> Row | None:
@@ -95,10 +101,9 @@ def find_part(plans: Sequence[Row], decision: Mapping[str, Any], seq: int) -> Ro
                 return _part(MOVE, plan, move)
             if plan["round_id"] == round_id and move["decision_id"] == origin:
                 return _part(CARRIES_OUT, plan, move)
-    if decision["outcome"] not in _HELD_BACK:
+    if decision["outcome"] not in HELD_BACK:
         return None
-    kept = (plan for plan in plans if plan["seq"] < seq and (plan["ended_seq"] is None or plan["ended_seq"] > seq))
-    first = next(kept, None)  # while an agent of version 0.1.0 is alive, moves are held back without a plan
+    first = find_kept(plans, seq)  # while an agent of version 0.1.0 is alive, moves are held back without a plan
     return None if first is None else _part(BEHIND, first, {"decision_id": None, "outcome": decision["outcome"]})
 
 

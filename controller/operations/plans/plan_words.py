@@ -41,6 +41,16 @@ def short_text(plan: Row) -> str:
     return f"{plan['phase']} by {_who(plan)}"
 
 
+def held_back_text(of_round: Row) -> str:
+    """What a round's moves wait for or came to, in a word or two, where a plan had to do with it: its own, or that of
+    an earlier round, which holds them back. Empty where none had."""
+    if of_round["plan"]:
+        return short_text(of_round["plan"])
+    if not of_round["held_back"]:
+        return ""
+    return "held back" if of_round["held_back"] == of_round["moves"] else f"{of_round['held_back']} held back"
+
+
 def part_sentence(part: Row) -> str:
     """What a plan means for one decision (`find_part`)."""
     of_round = f"the plan of round {part['round_id']}"

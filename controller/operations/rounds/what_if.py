@@ -103,7 +103,7 @@ def _place_of(leading: Sequence[Row], round_id: str) -> int:
     for at, row in enumerate(leading):
         if row["round_id"] == round_id:
             return at
-    raise NothingNamed(f"no round is named {round_id}; evidence older than its retention is gone")
+    raise NothingNamed(f"no round is named {round_id}: `ballast rounds` lists those that are kept")
 
 
 def _stored_plan(view: EvidenceView, of_round: Row, row: Row, note: str) -> Alternative:

@@ -42,7 +42,7 @@ def get(name: str) -> Strategy:
     if name_of not in STRATEGIES:
         plugin = _plugins().get(name)
         if plugin is None:
-            raise ConfigError(f"strategy {shown(name)} is none of {', '.join(sorted([*names(), *ALIASES]))}")
+            raise ConfigError(f"strategy {shown(name)} is none of {', '.join(names())}")
         STRATEGIES[name] = _load(plugin)
     return STRATEGIES[name_of]
 

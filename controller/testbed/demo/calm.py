@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from controller.domain.decision import KeptPlan
 from controller.domain.ownership import IN_FLIGHT
 from controller.domain.state import ClusterState
 from controller.policy.strategies.steady.model import LEAST_LEVEL
@@ -69,12 +70,14 @@ def calm_since(looks: Sequence[Look], event_ms: int, horizon_ms: int, under_way:
     return running[0].at_ms if len(running) >= ROUNDS and not under_way else None
 
 
-def unrest(looks: Sequence[Look], under_way: Iterable[str], due: int = 0) -> list[str]:
+def unrest(looks: Sequence[Look], under_way: Iterable[str], due: int = 0, plan: KeptPlan | None = None) -> list[str]:
     """Why the cluster is not calm, one line per broker or bundle, from the newest round.
 
-    `due`: how many rounds should have run by now.
+    `due`: how many rounds should have run by now. `plan`: the one that holds others back.
     """
     found = [f"{bundle} is under way" for bundle in under_way]
+    if plan is not None:
+        found.append(f"the plan of round {plan.round_id} is {plan.phase.value}, and others are held back meanwhile")
     if len(looks) < due / 2:
         found.append(f"only {len(looks)} rounds came of {due} that were due: this machine is busy")
     if not looks:

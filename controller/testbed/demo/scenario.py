@@ -203,7 +203,8 @@ class Scenario:
             self.figures.calm_after_s = round((found[0] - since_ms) / 1000, 1)
             return
         due = round((wall_ms() - since_ms) / 1000 / interval_s)
-        self.figures.not_calm = unrest(self._looks, list_under_way(self.cluster.state), due)
+        state = self.cluster.state
+        self.figures.not_calm = unrest(self._looks, list_under_way(state), due, state.plan)
         for why in self.figures.not_calm:
             self._act(f"not calm: {why}", counts=False)
 

@@ -78,16 +78,20 @@ export function section(title, ...children) {
   return h("section", { "aria-label": title }, h("h2", null, title), ...children);
 }
 
+const MOST_SIDE_BY_SIDE = 3; // columns on a phone: of more a row becomes a block, a line for each
+
 /** A short table that is drawn whole: `rows` of cells, some of them `right(…)`. */
 export function plainTable(label, names, rows, { caption, props } = {}) {
-  const cell = (content) => (content && content.classed ? h(`td.${content.classed}`, null, content.content)
-    : h("td", null, content));
+  const cell = (content, at) => {
+    const column = { "data-column": names[at] };
+    return content && content.classed ? h(`td.${content.classed}`, column, content.content) : h("td", column, content);
+  };
   const head = h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name))));
   const body = rows.map((cells, at) => h("tr", props ? props(at) : null, cells.map(cell)));
   return h(
     "div.scroll",
     null,
-    h("table", { "aria-label": label }, caption ? h("caption", null, caption) : "", head, h("tbody", null, body)),
+    h(`table${names.length > MOST_SIDE_BY_SIDE ? ".stacks" : ""}`, { "aria-label": label }, caption ? h("caption", null, caption) : "", head, h("tbody", null, body)),
   );
 }
 

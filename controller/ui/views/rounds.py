@@ -8,9 +8,8 @@ from typing import Any
 from controller.domain.decision import DecisionKind
 from controller.domain.load import RESOURCES
 from controller.operations.balance_score import balance_score
-from controller.operations.evidence_view import EvidenceView
 from controller.operations.explain import NothingNamed
-from controller.operations.plans.plan_words import plan_text, short_text
+from controller.operations.plans.plan_words import held_back_text, plan_text
 from controller.operations.rounds.what_if import plan_by
 from controller.policy.strategies import names
 from controller.ui.cluster import LiveCluster
@@ -36,7 +35,8 @@ def rounds(cluster: LiveCluster, before_ms: int | None) -> Row:
     for row in everything:
         if row["challenger"] and row["round_id"] in wanted:
             others.setdefault(row["round_id"], []).append({n: row[n] for n in ("strategy", "moves", "splits")})
-    rows = [{**_round_row(view, row), "challengers": others.get(row["round_id"], [])} for row in chosen]
+    told = view.with_plans(chosen)
+    rows = [{**_round_row(row), "challengers": others.get(row["round_id"], [])} for row in told]
     return {"rounds": rows, "more": len(leading) > len(chosen), "kept": len(leading)}
 
 
@@ -46,11 +46,12 @@ def round_(cluster: LiveCluster, round_id: str) -> Row:
     everything = view.rounds()
     found = sorted((r for r in everything if r["round_id"] == round_id), key=lambda r: (r["challenger"], r["strategy"]))
     if not found:
-        raise NothingNamed(f"no round is named {round_id}; evidence older than its retention is gone")
+        raise NothingNamed(f"no round is named {round_id}: `ballast rounds` lists those that are kept")
     at_ms = found[0]["at_ms"]
     decisions = view.decisions(round_id=round_id, from_ms=at_ms, up_to_ms=at_ms)
     plans = [
-        _plan(_round_row(view, row), [d for d in decisions if d["attempt_id"] == row["attempt_id"]]) for row in found
+        _plan(_round_row(row), [d for d in decisions if d["attempt_id"] == row["attempt_id"]])
+        for row in view.with_plans(found)
     ]
     plans[0]["because"] = view.why_round(found[0])
     leading = [row for row in everything if not row["challenger"]]
@@ -69,8 +70,7 @@ def would_have_done(cluster: LiveCluster, round_id: str, strategy: str) -> Row:
     view = cluster.evidence()
     found = plan_by(view, round_id, strategy)
     head = {
-        **_round_row(view, found.of_round),
-        "plan": None,
+        **_round_row({**found.of_round, "plan": None, "held_back": 0}),
         "strategy": found.strategy,
         "challenger": True,
         "rules": found.rules,
@@ -99,12 +99,14 @@ def _plan(head: Row, decisions: Sequence[Mapping[str, Any]]) -> Row:
     return {**head, "decisions": doing, "left": skips[:MOST_SKIPS], "left_more": max(0, len(skips) - MOST_SKIPS)}
 
 
-def _round_row(view: EvidenceView, row: Row) -> Row:
-    """`plan`: what became of a plan that waited for an operator; None where the round left none waiting."""
-    score, plan = balance_score(row["max_score"], row["mean_score"]), view.with_plan(row)["plan"]
+def _round_row(row: Row) -> Row:
+    """Of a row that tells its plan. `approval`: what its moves wait for, or came to, in a word or two; `plan`: what
+    became of a plan that waited for an operator; None where the round left none waiting."""
+    score, plan = balance_score(row["max_score"], row["mean_score"]), row["plan"]
     told = {
         "balance": None if score is None else round(score, 1),
-        "plan": plan and {**plan, "short": short_text(plan), "text": plan_text(plan)},
+        "approval": held_back_text(row),
+        "plan": plan and {**plan, "text": plan_text(plan)},
     }
     return {**{name: row[name] for name in _KEPT}, **told}
 

@@ -110,7 +110,13 @@ def test_what_is_behind_a_plan_and_what_was_declined(tmp_path_factory: pytest.Te
     text = tell(story, "explain", story.round_id)
     assert "declined by anna@ops at 2026-" in text
     assert text.count("declined by anna@ops") == 3, "the plan and both moves"
-    actions = told(tell, story, "decisions", "--summary")["actions"]
+    (row,) = [row for row in told(tell, story, "rounds") if row["round_id"] == later.round_id]
+    assert (row["plan"], row["held_back"]) == (None, row["moves"])
+    assert "held back" in tell(story, "rounds")
+    summary = told(tell, story, "decisions", "--summary")
+    assert summary["held_back"] == row["moves"] + len(story.moves)
+    assert f"{summary['held_back']} of them held back for an approval" in tell(story, "decisions", "--summary")
+    actions = summary["actions"]
     assert f"held back by the plan of {story.round_id}" in {row["outcome"] for row in actions}, "the newest outcome"
     held = EvidenceView(Reader(story.run.settings)).decisions(round_id=later.round_id, skips=False)
     assert held
@@ -135,8 +141,12 @@ def test_status_says_until_when_a_plan_waits_and_until_when_a_declined_one_holds
     assert (waiting["phase"], waiting["until_ms"], waiting["approve_above"]) == ("waiting", began.at_ms + 180_000, 1)
     story.run.command("decline", round=story.round_id)
     declined = [e for e in story.run.entries if e.kind is Kind.PLAN][-1]
+    story.run.round()
     kept = plan()
     assert (kept["phase"], kept["until_ms"]) == ("declined", declined.at_ms + 180_000)
+    with pytest.raises(SystemExit):
+        main(["status", "--offline", "--set", f"tables.root={story.run.root.root}"])
+    assert "moves (held back), 0 splits" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["approve", "decline"])

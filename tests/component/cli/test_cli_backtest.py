@@ -106,7 +106,7 @@ def test_on_a_narrow_terminal_the_scoreboard_has_fewer_figures(
     tried = [replace(point(name), knobs={"steady.tolerance": 0.05}) for name in ("steady", "threshold")]
     emit_scoreboard(tried, {}, {})
     everything = capsys.readouterr().out.splitlines()
-    assert [head in everything[0] for head in ("at end", "thrash %", "error p50")] == [True, True, True]
+    assert [head in everything[0] for head in ("at the end", "to and fro", "nine in ten")] == [True, True, True]
     monkeypatch.setenv("FORCE_COLOR", "1")  # what a terminal is to rich
     for columns, lines in (("80", 3), ("40", 2 * 4)):
         monkeypatch.setenv("COLUMNS", columns)
@@ -114,8 +114,8 @@ def test_on_a_narrow_terminal_the_scoreboard_has_fewer_figures(
         shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
         assert len(shown) == lines
         assert max(len(line.rstrip()) for line in shown) <= int(columns)
-        assert "max/best" in "".join(shown)
-        assert "thrash" not in "".join(shown)
+        assert "imbalance" in "".join(shown)
+        assert "to and fro" not in "".join(shown)
 
 
 def test_a_second_run_runs_nothing_again_and_more_points_only_what_is_new(

@@ -88,6 +88,7 @@ def test_a_round_that_differs_is_named_and_ends_with_1(ballast: Ballast, monkeyp
 
 def test_a_time_is_so_long_ago_or_a_moment_in_utc() -> None:
     assert moment_ms("90m", NOW_MS, "--since") == NOW_MS - 5_400_000
+    assert [moment_ms(text, NOW_MS, "--since") for text in ("99999999d", "0001-01-01")] == [1, 1], "all there is"
     assert moment_ms("2d", NOW_MS, "--since") == NOW_MS - 172_800_000
     assert moment_ms(str(NOW_MS), NOW_MS, "--since") == NOW_MS
     assert moment_ms("2026-09-21T13:33:20", NOW_MS, "--since") == 1_789_997_600_000

@@ -51,14 +51,14 @@ def test_a_plan_waits_until_it_is_approved_then_its_moves_are_told_as_made(
 ) -> None:
     move, bundle = story.moves[1], story.bundle_of(1)
     plan = got(client, f"/api/round/{story.round_id}")["plans"][0]
-    assert plan["plan"]["short"] == "waiting"
+    assert plan["approval"] == "waiting"
     assert f"Wanted to move {bundle} " in said(plan["decisions"], move)
     assert "It is not carried out yet: the plan waits for an operator's approval." in said(plan["decisions"], move)
 
     story.run.command("approve", round=story.round_id)
     page.cluster.poll()
     plan = got(client, f"/api/round/{story.round_id}")["plans"][0]
-    assert plan["plan"]["short"] == "approved by anna@ops"
+    assert plan["approval"] == "approved by anna@ops"
     assert plan["plan"]["text"].endswith("(short run): 2 of 2 moves carried out")
     for rows in (
         plan["decisions"],
@@ -70,8 +70,8 @@ def test_a_plan_waits_until_it_is_approved_then_its_moves_are_told_as_made(
         assert "(short run), and this was carried out." in said(rows, move)
         assert "not carried out" not in said(rows, move)
         assert next(row for row in rows if row["decision_id"] == move)["done"]
-    listed = {row["round_id"]: row["plan"] for row in got(client, "/api/rounds")["rounds"]}
-    assert listed[story.round_id]["short"] == "approved by anna@ops"
+    listed = {row["round_id"]: row["approval"] for row in got(client, "/api/rounds")["rounds"]}
+    assert listed[story.round_id] == "approved by anna@ops"
 
 
 def test_a_decline_shows_at_once_although_it_writes_no_evidence(client: TestClient, page: Page, story: Waiting) -> None:

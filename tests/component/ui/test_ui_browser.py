@@ -113,6 +113,37 @@ def test_no_view_is_wider_than_a_phone(browser: Any, served: str, run: ShortRun,
         tab.page.close()
 
 
+def test_a_decision_that_is_opened_fits_a_phone(browser: Any, served: str, run: ShortRun) -> None:
+    """Its candidates are blocks of lines there: no column is so narrow that a sentence becomes a tower of words."""
+    decided = EvidenceView(Reader(run.settings)).decisions(skips=False)
+    moved = next(row for row in decided if row["kind"] == "transfer" and row["outcome"] == "executed")
+    tab = Tab(browser, served, viewport=PHONE)
+    tab.open(f"/round/{moved['round_id']}")
+    tab.page.locator(".decisions summary").first.click()
+    results = tab.page.locator("table[aria-label='Candidates'] td[data-column='Result']")
+    results.first.wait_for(timeout=READY_MS)
+    tab.page.evaluate(
+        """for (const one of document.querySelectorAll("td[data-column='Bundle'] a"))
+             one.textContent = 'demo/metrics/0x90000000_0xa0000000'"""
+    )
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert results.first.bounding_box()["width"] > PHONE["width"] / 2
+    cut = tab.page.locator("table[aria-label='Candidates']").evaluate(
+        "table => table.scrollWidth - table.closest('.scroll').clientWidth"
+    )
+    assert cut <= 0, f"{cut} px are hidden"
+    tab.page.close()
+
+
+def test_the_rounds_fit_a_phone(browser: Any, served: str) -> None:
+    tab = Tab(browser, served, viewport=PHONE)
+    tab.open("/rounds")
+    table = tab.page.locator("table[aria-label='Rounds']")
+    over = table.evaluate("table => table.scrollWidth - table.closest('.scroll').clientWidth")
+    assert over <= 0, f"{over} px are hidden"
+    tab.page.close()
+
+
 def test_the_maps_legend_fits_the_narrowest_window(browser: Any, served: str) -> None:
     tab = Tab(browser, served, viewport={"width": 240, "height": 500})
     tab.open("/map")

@@ -1,4 +1,4 @@
-"""Journal entries in words: moves, swaps, splits, brokers that come and go, failovers.
+"""Journal entries in words: moves, swaps, splits, plans that wait, brokers that come and go, failovers.
 
 An entry does not say that its move is half of a swap. The evidence of its decision does; `swaps_in` looks it up once a
 round.
@@ -15,6 +15,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
 from controller.domain.reasons.words import describe_reason, returns_in_exchange
 from controller.operations.evidence_view import EvidenceView
+from controller.operations.plans.plan_words import entry_text as plan_text
 from controller.operations.reading import Reader
 
 TENANT = "demo/"  # of every bundle of the demo; omitted to save space
@@ -54,6 +55,8 @@ class Events:
             return f"{entry.broker} is gone: {ENDS.get(entry.reason or '', entry.reason)}"
         if entry.kind is Kind.REGISTERED:
             return f"{entry.broker} has joined"
+        if entry.kind is Kind.PLAN:
+            return plan_line(entry)
         if entry.kind in (Kind.ALARM, Kind.GUARD):
             return f"{entry.kind.value}: {words_of(entry.reason)} {short(entry.bundle) or entry.broker or ''}".rstrip()
         return None
@@ -95,6 +98,12 @@ def order_line(entry: Entry) -> str:
     if data["kind"] == "split":
         return f"split {bundle} on {data['source']}: {words_of(entry.reason)}"
     return f"move {bundle}: {data['source']} → {data.get('target') or 'anywhere'}, {words_of(entry.reason)}"
+
+
+def plan_line(entry: Entry) -> str:
+    """Of a plan that waits, with what decides about it; or what became of one."""
+    decide = f" (`ballast approve {entry.data['round_id']} --why …`, or decline)" if "moves" in entry.data else ""
+    return f"plan of round {entry.data['round_id']}: {plan_text(entry)}{decide}"
 
 
 def swaps_in(reader: Callable[[], Reader]) -> Swaps:

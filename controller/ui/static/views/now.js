@@ -195,7 +195,7 @@ function roundWords(round) {
   if (!round) return "";
   return [
     h("span", null, to("round", round.round_id), ` by ${round.strategy}`),
-    `${count(round.moves, "move")}, ${count(round.splits, "split")}`,
+    `${count(round.moves, "move")}${round.approval ? ` (${round.approval})` : ""}, ${count(round.splits, "split")}`,
     `mean load ${percent(round.mean_score)}, highest ${percent(round.max_score)}`,
   ];
 }
