@@ -9,9 +9,8 @@ from controller.backtest.point.result import PointResult, table_columns
 from controller.backtest.report.scoreboard import FIGURES
 from controller.cli.show import emit_table, fits
 
-ALONE = {"max_best_mean": "imbalance", "moves_balance": "moves"}  # the report's table has a heading above these
-# named as in the report, which says what they mean
-COLUMNS = {one.field: (ALONE.get(one.field, one.name), one.text) for one in FIGURES}
+# named as in the report, which says what they mean; there the first has a heading above it
+COLUMNS = {one.field: (one.name if one.name != "mean" else "imbalance", one.text) for one in FIGURES}
 # on a terminal that is too narrow for all: those by which a point is recommended
 FEW = ("max_best_mean", "max_best_worst", "moves_balance", "splits", "overload_minutes")
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?")
+_DURATION = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _MS_SINCE_EPOCH = re.compile(r"\d{12,14}")  # 2001 to 5138: as `--json` prints times
 FIRST_MS = 1  # 0 stands for a time that is not known

@@ -44,7 +44,7 @@ class Averages:
 
     def write_bundles(self, panes: pa.Table, marker: Marker, newest_ms: int, write_panes: Callable[[], None]) -> None:
         """Compute and write `bundle_load`: with few rows while the panes are written, with many once they are, after
-        the return. Executors wait for the panes of many rows, which averages beside them would double the time of."""
+        the return. Executors wait for the panes of many rows; averages computed beside them would double that time."""
         if panes.num_rows >= ASIDE_FROM_ROWS:
             write_panes()
             self._under_way = self._aside.submit(self._write_bundles, panes, marker, newest_ms)

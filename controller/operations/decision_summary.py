@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from controller.domain.decision import DecisionKind
-from controller.operations.plans.kept_plans import HELD_BACK, was_executed_later
+from controller.operations.plans.kept_plans import is_held_back
 from controller.operations.plans.plan_words import outcome_text
 
 Row = Mapping[str, Any]
@@ -37,7 +37,7 @@ def summarise(decisions: Iterable[Row], rounds: Iterable[Row]) -> dict[str, Any]
             "acting": sum(bool(row["moves"] or row["splits"]) for row in ran),
         },
         "decisions": sum(action["count"] for action in actions),
-        "held_back": sum(row["outcome"] in HELD_BACK and not was_executed_later(row) for row in counted),
+        "held_back": sum(map(is_held_back, counted)),
         "actions": actions,
         "brokers": _broker_rows(actions),
         "left": [{"reason": reason, "count": count} for reason, count in left.most_common()],

@@ -21,7 +21,6 @@ from controller.domain.state import ClusterState
 from controller.operations.plans.kept_plans import (
     CARRIES_OUT,
     HELD_BACK,
-    find_kept,
     find_part,
     find_plan,
     fold_plans,
@@ -82,17 +81,21 @@ class EvidenceView:
 
     def with_plans(self, rounds: Sequence[Row]) -> list[Row]:
         """Rows of rounds with their `plan`, which waited for an operator; None for a round that left none waiting.
-        `held_back`: how many of their moves were not carried out because of the plan of an earlier round."""
+        `held_back`: how many moves of a round without one waited behind another round's, or were declined with it."""
         plans = self.plans()
         with_own = [{**row, "plan": find_plan(plans, row)} for row in rounds]
-        behind = [row for row in with_own if row["plan"] is None and row["moves"] and find_kept(plans, row["seq"])]
-        held = Counter[str]()
-        if behind:
-            times, columns = [row["at_ms"] for row in behind], ("attempt_id", "outcome")
-            attempts = {row["attempt_id"] for row in behind if not row["challenger"]}
-            found = self._rows_that_count("decisions", attempts, columns, min(times), max(times)).to_pylist()
-            held.update(row["attempt_id"] for row in found if row["outcome"] in HELD_BACK)
+        held = self._held_back([row for row in with_own if row["plan"] is None and row["moves"]])
         return [{**row, "held_back": held[row["attempt_id"]]} for row in with_own]
+
+    def _held_back(self, rounds: Sequence[Row]) -> Counter[str]:
+        """How many moves of these rounds were, by attempt. Those of challengers never are: nobody carries them out."""
+        leading = [row for row in rounds if not row["challenger"]]
+        if not leading:
+            return Counter()
+        times, attempts = [row["at_ms"] for row in leading], {row["attempt_id"] for row in leading}
+        found = self._rows_that_count("decisions", attempts, ("attempt_id", "outcome"), min(times), max(times))
+        held = found.filter(pc.is_in(found["outcome"].cast(pa.string()), value_set=pa.array(sorted(HELD_BACK))))
+        return Counter(held["attempt_id"].to_pylist())
 
     def why_round(self, of_round: Row) -> str | None:
         """Why a round was early or doubted readings; None for one that did neither."""

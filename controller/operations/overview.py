@@ -77,7 +77,7 @@ def status(
         "no_orders_because": find_order_obstacle(state, placement),
         "adoption": state.observed.adoption.to_json() if state.observed.adoption is not None else None,
         "in_flight": in_flight(reader, state, now_ms),
-        "last_round": _last_round(view or EvidenceView(reader), now_ms, state.plan),
+        "last_round": _last_round(view or EvidenceView(reader), now_ms),
         "loads": {
             "newest_event_ms": progress.newest_event_ms if progress else None,
             "lag_ms": now_ms - progress.newest_event_ms if progress else None,
@@ -230,13 +230,13 @@ def _broker_counts(state: ClusterState) -> Row:
     }
 
 
-def _last_round(evidence: EvidenceView, now_ms: int, plan: KeptPlan | None) -> Row | None:
-    """`approval`: what its moves wait for, in a word or two. Only while a `plan` is kept is the journal read for it."""
+def _last_round(evidence: EvidenceView, now_ms: int) -> Row | None:
+    """`approval`: what its moves wait for, or came to, in a word or two."""
     last = evidence.last_round()
     if last is None:
         return None
     sources, age_ms = evidence.sources(last), max(0, now_ms - last["wall_ms"])
-    approval = held_back_text(evidence.with_plans([last])[0]) if plan is not None else ""
+    approval = held_back_text(evidence.with_plans([last])[0]) if last["moves"] else ""
     kept = ("round_id", "at_ms", "mode", "strategy", "moves", "splits", "skips", "mean_score", "max_score", "seq")
     return {name: last[name] for name in kept} | {"approval": approval, "age_ms": age_ms, "sources": sources}
 

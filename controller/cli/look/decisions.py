@@ -60,8 +60,11 @@ def _show_summary(document: Mapping[str, Any], limit: int, as_json: bool) -> Non
     modes = ", ".join(f"{count} in {mode}" for mode, count in rounds["by_mode"].items())
     told = f"{count_text(rounds['total'], 'round')}{f' ({modes})' if modes else ''}"
     typer.echo(f"{told}, {rounds['acting']} with moves or splits")
-    held = f", {document['held_back']} of them held back for an approval" if document["held_back"] else ""
-    typer.echo(f"{count_text(document['decisions'], 'decision')} for {count_text(len(actions), 'action')}{held}\n")
+    typer.echo(f"{count_text(document['decisions'], 'decision')} for {count_text(len(actions), 'action')}")
+    if document["held_back"]:
+        held = count_text(document["held_back"], "decision")
+        typer.echo(f"{held} held back: a plan waited for approval, or was declined")
+    typer.echo("")
     emit_table(
         ["kind", "bundle", "from", "to", "reason …", "times >", "first (UTC)", "last (UTC)", "newest outcome"],
         [

@@ -75,12 +75,6 @@ def find_plan(plans: Sequence[Row], of_round: Mapping[str, Any]) -> Row | None:
     return None if of_round["challenger"] else next(own, None)
 
 
-def find_kept(plans: Sequence[Row], seq: int) -> Row | None:
-    """The plan that was kept when the journal had this entry, and may hold back what that decided."""
-    kept = (plan for plan in plans if plan["seq"] < seq and (plan["ended_seq"] is None or plan["ended_seq"] > seq))
-    return next(kept, None)
-
-
 def may_have_part(decision: Mapping[str, Any]) -> bool:
     """Whether a decision can have to do with a plan at all; tells it without the plans."""
     return not decision["challenger"] and (decision["outcome"] in HELD_BACK or "decision" in decision["evidence"])
@@ -103,7 +97,8 @@ def find_part(plans: Sequence[Row], decision: Mapping[str, Any], seq: int) -> Ro
                 return _part(CARRIES_OUT, plan, move)
     if decision["outcome"] not in HELD_BACK:
         return None
-    first = find_kept(plans, seq)  # while an agent of version 0.1.0 is alive, moves are held back without a plan
+    kept = (plan for plan in plans if plan["seq"] < seq and (plan["ended_seq"] is None or plan["ended_seq"] > seq))
+    first = next(kept, None)  # while an agent of version 0.1.0 is alive, moves are held back without a plan
     return None if first is None else _part(BEHIND, first, {"decision_id": None, "outcome": decision["outcome"]})
 
 
@@ -111,6 +106,14 @@ def _part(part: str, plan: Row, move: Mapping[str, Any]) -> Row:
     told = {name: plan[name] for name in _OF_DECISION}
     of_move = {name: move.get(name) for name in ("decision_id", "outcome", "outcome_ms", "outcome_seq")}
     return {"part": part, **told, **of_move, "carried_out_as": None}
+
+
+def is_held_back(decision: Mapping[str, Any]) -> bool:
+    """Whether a decision was not carried out because its plan, or one before it, waited or was declined. What became of
+    an approved one is another matter."""
+    part = decision.get("plan") or {}
+    approved = part.get("part") == MOVE and part["phase"] == PlanPhase.APPROVED.value
+    return decision["outcome"] in HELD_BACK and not approved
 
 
 def was_executed_later(decision: Mapping[str, Any]) -> bool:

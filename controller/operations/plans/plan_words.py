@@ -43,12 +43,14 @@ def short_text(plan: Row) -> str:
 
 def held_back_text(of_round: Row) -> str:
     """What a round's moves wait for or came to, in a word or two, where a plan had to do with it: its own, or that of
-    an earlier round, which holds them back. Empty where none had."""
-    if of_round["plan"]:
-        return short_text(of_round["plan"])
-    if not of_round["held_back"]:
+    an earlier round, which holds them back. Empty where none had. Where it concerns only some moves, with their number:
+    those off brokers over their limit wait for nobody."""
+    plan = of_round["plan"]
+    count = len(plan["moves"]) if plan else of_round["held_back"]
+    if not count:
         return ""
-    return "held back" if of_round["held_back"] == of_round["moves"] else f"{of_round['held_back']} held back"
+    words = short_text(plan) if plan else "held back"
+    return f"{count} {words}" if count < of_round["moves"] else words
 
 
 def part_sentence(part: Row) -> str:

@@ -88,11 +88,9 @@ export function plainTable(label, names, rows, { caption, props } = {}) {
   };
   const head = h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name))));
   const body = rows.map((cells, at) => h("tr", props ? props(at) : null, cells.map(cell)));
-  return h(
-    "div.scroll",
-    null,
-    h(`table${names.length > MOST_SIDE_BY_SIDE ? ".stacks" : ""}`, { "aria-label": label }, caption ? h("caption", null, caption) : "", head, h("tbody", null, body)),
-  );
+  const table = names.length > MOST_SIDE_BY_SIDE ? "table.stacks" : "table";
+  const above = caption ? h("caption", null, caption) : "";
+  return h("div.scroll", null, h(table, { "aria-label": label }, above, head, h("tbody", null, body)));
 }
 
 /** The content of a cell that is aligned to the right. */

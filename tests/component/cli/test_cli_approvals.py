@@ -11,6 +11,8 @@ import pytest
 from controller.cli.main import main
 from controller.domain.entries import Kind
 from controller.operations.evidence_view import EvidenceView
+from controller.operations.overview import status as status_of
+from controller.operations.plans.plan_words import held_back_text
 from controller.operations.reading import Reader
 from tests.waiting_plans import Waiting, begin_waiting, play_approved
 
@@ -94,6 +96,10 @@ def test_rounds_and_decisions_list_it(approved: Waiting, tell: Tell) -> None:
     assert "executed, approved by anna@ops" in tell(approved, "decisions", "--round", approved.round_id)
 
 
+def test_what_was_approved_was_not_held_back_whatever_became_of_it(approved: Waiting, tell: Tell) -> None:
+    assert told(tell, approved, "decisions", "--summary")["held_back"] == 0
+
+
 def test_the_journal_tells_of_plans_in_words(approved: Waiting, tell: Tell) -> None:
     text = tell(approved, "journal", "--kind", "plan")
     for words in ("2 moves wait for approval: ", "approved by anna@ops: short run", "1 move carried out; 1 left out: "):
@@ -115,7 +121,7 @@ def test_what_is_behind_a_plan_and_what_was_declined(tmp_path_factory: pytest.Te
     assert "held back" in tell(story, "rounds")
     summary = told(tell, story, "decisions", "--summary")
     assert summary["held_back"] == row["moves"] + len(story.moves)
-    assert f"{summary['held_back']} of them held back for an approval" in tell(story, "decisions", "--summary")
+    assert f"{summary['held_back']} decisions held back: a plan waited" in tell(story, "decisions", "--summary")
     actions = summary["actions"]
     assert f"held back by the plan of {story.round_id}" in {row["outcome"] for row in actions}, "the newest outcome"
     held = EvidenceView(Reader(story.run.settings)).decisions(round_id=later.round_id, skips=False)
@@ -147,6 +153,22 @@ def test_status_says_until_when_a_plan_waits_and_until_when_a_declined_one_holds
     with pytest.raises(SystemExit):
         main(["status", "--offline", "--set", f"tables.root={story.run.root.root}"])
     assert "moves (held back), 0 splits" in capsys.readouterr().out
+
+
+def test_what_was_held_back_was_not_made_once_the_plan_has_ended(
+    tmp_path_factory: pytest.TempPathFactory, tell: Tell
+) -> None:
+    story = begin_waiting(tmp_path_factory.mktemp("overtaken") / "tables")
+    story.run.round()
+    story.run.command("override", override="avoid", bundle=story.bundle_of(0), broker="b3:8080")
+    story.run.project()
+    assert story.run.state.plan is None
+    view = EvidenceView(Reader(story.run.settings))
+    assert [held_back_text(row) for row in view.with_plans(view.rounds()[:2])] == ["held back", "overtaken"]
+    assert (
+        status_of(Reader(story.run.settings), story.run.now_ms, None, "not asked")["last_round"]["approval"]
+        == "held back"
+    )
 
 
 @pytest.mark.parametrize("command", ["approve", "decline"])

@@ -15,7 +15,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
 from controller.domain.reasons.words import describe_reason, returns_in_exchange
 from controller.operations.evidence_view import EvidenceView
-from controller.operations.plans.plan_words import entry_text as plan_text
+from controller.operations.plans import plan_words
 from controller.operations.reading import Reader
 
 TENANT = "demo/"  # of every bundle of the demo; omitted to save space
@@ -101,9 +101,9 @@ def order_line(entry: Entry) -> str:
 
 
 def plan_line(entry: Entry) -> str:
-    """Of a plan that waits, with what decides about it; or what became of one."""
-    decide = f" (`ballast approve {entry.data['round_id']} --why …`, or decline)" if "moves" in entry.data else ""
-    return f"plan of round {entry.data['round_id']}: {plan_text(entry)}{decide}"
+    """Of a plan that waits, with where to decide about it; or what became of one."""
+    where = "; approve or decline it on the page" if "moves" in entry.data else ""
+    return f"plan of round {entry.data['round_id']}: {plan_words.entry_text(entry).replace(TENANT, '')}{where}"
 
 
 def swaps_in(reader: Callable[[], Reader]) -> Swaps:

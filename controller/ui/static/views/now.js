@@ -83,7 +83,8 @@ function mount(root, context) {
       brokers.update(rows);
       region(flight, in_flight.map((row) => ({ ...row, age_ms: 0 })), () => flightSection(in_flight));
       region(alarms, alarms_last_hour, alarmSection);
-      region(waiting, data.plan, (found) => planSection(found, context));
+      const plan = data.plan && { ...data.plan, runs: data.controller.journal_says_running };
+      region(waiting, plan, (found) => planSection(found, context));
       region(wishes, overrides, (found) => overrideSection(found, context));
     },
   };
@@ -264,14 +265,15 @@ function planSection(plan, context) {
   const args = { round: plan.round_id };
   const moves = plan.moves.slice(0, 100).map((move) => h("li", null, to("bundle", move.bundle),
     h("span", null, to("broker", move.source), " → ", move.target ? to("broker", move.target) : "placement chooses")));
+  const waiting = plan.runs ? "A plan waits for approval" : "A plan waited for approval when the controller stopped";
   return section(
-    { waiting: "A plan waits for approval", approved: "An approved plan", declined: "A declined plan" }[plan.phase],
+    { waiting, approved: "An approved plan", declined: "A declined plan" }[plan.phase],
     h("p", null, "Round ", to("round", plan.round_id), ` of ${time(plan.at_ms)} UTC: `,
       plan.phase === "declined" ? "plans that need approval are held back for a while"
         : `${count(plan.moves.length, "move")} ${plan.phase === "waiting" ? "would be made" : "still to be made"}`,
       plan.who ? h("small", null, ` ${plan.phase} by ${plan.who}`, plan.why ? h("q", null, plan.why) : "") : ""),
     moves.length ? h("ul.list", null, moves) : "",
-    plan.phase === "waiting" ? [
+    plan.phase === "waiting" && plan.runs ? [
       button(context, "Approve", { kind: "approve", title: `Approve the plan of ${plan.round_id}`, args }),
       button(context, "Decline", { kind: "decline", title: `Decline the plan of ${plan.round_id}`, args }),
     ] : "",

@@ -84,10 +84,12 @@ function headOf({ plans: [plan], newer, older }) {
   ];
 }
 
+const movesOf = (plan) => `${count(plan.moves, "move")}${plan.approval ? ` (${plan.approval})` : ""}`;
+
 function planOf(plan, note) {
   return h("article.plan", { "data-challenger": plan.challenger },
     h("h2", null, plan.strategy, h("small", null, note ? "what it would have done" : plan.challenger ? "challenger" : "in charge")),
-    h("p.quiet", null, `${count(plan.moves, "move")}, ${count(plan.splits, "split")}, ${plan.skips} left`),
+    h("p.quiet", null, `${movesOf(plan)}, ${count(plan.splits, "split")}, ${plan.skips} left`),
     note ? h("p.quiet", null, note) : "",
     plan.plan ? h("p.lead", { "data-plan": plan.plan.phase }, `Its plan: ${plan.plan.text}.`) : "",
     decisionList(plan.decisions, note ? "It would have moved and split nothing." : "It moved and split nothing."),
