@@ -37,9 +37,8 @@ class MissingTable(BallastError):
 def no_tables(root: str, file: Path | None = None) -> NoTables:
     """The error for a root without tables, with the next step. `file`: the configuration file that names the root."""
     return NoTables(
-        f"no tables at {root}: start a controller (`ballast run` or `{START_DEMO}`; one that has just been started "
-        f"makes them within a minute), or say where they are with --conf FILE or --set tables.root=PATH"
-        f"{_hint_at_runs(file)}"
+        f"no tables at {root}: start a controller (`ballast run` or `{START_DEMO}`), which makes them within a minute, "
+        f"or say where they are with --conf FILE or --set tables.root=PATH{_hint_at_runs(file)}"
     )
 
 

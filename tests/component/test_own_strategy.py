@@ -91,7 +91,7 @@ def test_the_configuration_may_name_it_and_is_checked_at_the_start(site: Path) -
     assert "OSError: no licence" in error
     assert len(error.splitlines()) == 1
     _, error = ballast(site, "decide", "--strategy", "genteel", code=2)
-    assert "strategy 'genteel' is none of average, costly, first, gentle, headroom" in error
+    assert "strategy 'genteel' is none of average, costly, gentle, headroom" in error
 
 
 def test_the_round_worker_and_a_replay_find_it(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -179,7 +179,7 @@ def test_no_two_decisions_of_a_round_have_the_same_id() -> None:
 
 
 def test_an_unknown_strategy_is_named_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"'stedy' is none of .*first, headroom"):
+    with pytest.raises(ConfigError, match=r"'stedy' is none of .*average, headroom"):
         run_round(replace(busy().inputs(), settings=replace(busy().settings, strategy="stedy")))
 
 
