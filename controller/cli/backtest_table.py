@@ -9,8 +9,8 @@ from controller.backtest.point.result import PointResult, table_columns
 from controller.backtest.report.scoreboard import FIGURES
 from controller.cli.show import emit_table, fits
 
-# named as in the report, which says what they mean; there the first has a heading above it
-COLUMNS = {one.field: (one.name if one.name != "mean" else "imbalance", one.text) for one in FIGURES}
+# named as in the report, which says what they mean; there "mean" stands below the heading "Imbalance"
+COLUMNS = {one.field: ("imbalance" if one.field == "max_best_mean" else one.name, one.text) for one in FIGURES}
 # on a terminal that is too narrow for all: those by which a point is recommended
 FEW = ("max_best_mean", "max_best_worst", "moves_balance", "splits", "overload_minutes")
 

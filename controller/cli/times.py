@@ -11,7 +11,7 @@ import typer
 _DURATION = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*(ms|s|m|h|d)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _MS_SINCE_EPOCH = re.compile(r"\d{12,14}")  # 2001 to 5138: as `--json` prints times
-FIRST_MS = 1  # 0 stands for a time that is not known
+_FIRST_MS = 1  # 0 stands for a time that is not known
 MOMENT = "TIME"
 
 Since = Annotated[
@@ -33,8 +33,8 @@ def duration(text: str | float) -> float:
 
 
 def moment_ms(text: str, now_ms: int, option: str) -> int:
-    """The wall-clock time, ms: a duration with its unit is so long ago, a date is in UTC unless it names a zone. What
-    is before 1970 counts as its first moment: nothing is older.
+    """The wall-clock time, ms: a duration with its unit is so long ago, a date is in UTC unless it names a zone. A
+    time before 1970 counts as the first moment of 1970: no record is older.
 
     Raises BadParameter, naming the option.
     """
@@ -43,7 +43,7 @@ def moment_ms(text: str, now_ms: int, option: str) -> int:
         return int(given)
     match = _DURATION.fullmatch(given)
     if match and match[2]:
-        return max(FIRST_MS, now_ms - round(1_000 * float(match[1]) * _SECONDS[match[2]]))
+        return max(_FIRST_MS, now_ms - round(1_000 * float(match[1]) * _SECONDS[match[2]]))
     try:
         moment = datetime.fromisoformat(given.removesuffix("Z"))
     except ValueError:
@@ -51,4 +51,4 @@ def moment_ms(text: str, now_ms: int, option: str) -> int:
             f"{option} {text!r} is no time: give how long ago, such as 90m, 2h or 3d, or a time in UTC such as "
             "2026-11-21T04:50"
         ) from None
-    return max(FIRST_MS, round(1_000 * (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()))
+    return max(_FIRST_MS, round(1_000 * (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()))

@@ -43,8 +43,8 @@ class Averages:
         return self._of(BROKER, marker, newest_ms).fold(panes, newest_ms)
 
     def write_bundles(self, panes: pa.Table, marker: Marker, newest_ms: int, write_panes: Callable[[], None]) -> None:
-        """Compute and write `bundle_load`: with few rows while the panes are written, with many once they are, after
-        the return. Executors wait for the panes of many rows; averages computed beside them would double that time."""
+        """Compute and write `bundle_load`: of few rows while the panes are written, of many afterwards, beside the next
+        batch. Executors are idle while the panes of many rows are written; averages at that time would prolong it."""
         if panes.num_rows >= ASIDE_FROM_ROWS:
             write_panes()
             self._under_way = self._aside.submit(self._write_bundles, panes, marker, newest_ms)

@@ -29,7 +29,7 @@ from controller.operations.bundles import (
 )
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.liveness import NO_CONTROLLER, SILENT_AFTER_MS, Heard, failure_of_kafka
-from controller.operations.plans.plan_words import held_back_text
+from controller.operations.plans.plan_words import approval_text
 from controller.operations.reading import Reader
 from controller.operations.text import count_text, duration_text
 
@@ -236,7 +236,7 @@ def _last_round(evidence: EvidenceView, now_ms: int) -> Row | None:
     if last is None:
         return None
     sources, age_ms = evidence.sources(last), max(0, now_ms - last["wall_ms"])
-    approval = held_back_text(evidence.with_plans([last])[0]) if last["moves"] else ""
+    approval = approval_text(evidence.with_plans([last])[0]) if last["moves"] else ""
     kept = ("round_id", "at_ms", "mode", "strategy", "moves", "splits", "skips", "mean_score", "max_score", "seq")
     return {name: last[name] for name in kept} | {"approval": approval, "age_ms": age_ms, "sources": sources}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import duration_text, emit_json, emit_table, emit_text, percent_text, time_text
 from controller.operations.evidence_view import EvidenceView, no_rounds_text
-from controller.operations.plans.plan_words import held_back_text
+from controller.operations.plans.plan_words import approval_text
 from controller.operations.reading import Reader
 
 app = new_app()
@@ -26,7 +26,7 @@ def rounds(
     if not rows:
         emit_text(no_rounds_text(reader.outline().state))
         return
-    waited = any(map(held_back_text, rows))
+    waited = any(map(approval_text, rows))
     emit_table(
         [
             "at (UTC)",
@@ -55,7 +55,7 @@ def rounds(
                 row["splits"],
                 row["skips"],
                 duration_text(row["duration_ms"]),
-                *([held_back_text(row)] if waited else []),
+                *([approval_text(row)] if waited else []),
             )
             for row in rows
         ],

@@ -125,7 +125,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if document["strategy_by_command"]:
         yield "strategy", f"{document['strategy_by_command']}  (by command: `ballast strategy configured` ends it)"
     if document["plan"]:
-        yield "plan", plan_text(document["plan"], bool(document["controller"]["journal_says_running"]))
+        yield "plan", plan_text(document["plan"], document["controller"]["journal_says_running"])
     if document["overrides"]:
         yield "overrides", f"{document['overrides']} hold  (`ballast override list`)"
     named = [(word, brokers[word]) for word in ("drained", "leaving", "gone")]
@@ -146,7 +146,7 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def plan_text(plan: Mapping[str, Any], runs: bool) -> str:
-    """The plan that needs an approval, in one line. `runs`: whether a controller does."""
+    """The plan that needs an approval, in one line. `runs`: whether a controller runs."""
     by = f" by {plan['who']}" if plan["who"] else ""
     if plan["phase"] == PlanPhase.DECLINED.value:
         return f"that of round {plan['round_id']} was declined{by}; {_held_back_text(plan)}"

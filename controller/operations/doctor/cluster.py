@@ -29,10 +29,9 @@ def check_controller(state: ClusterState, over: str = "") -> Iterator[Finding]:
     if not state.controller_running and over:
         yield note("controller", over)
     elif not state.controller_running:
-        text = f"no controller runs; the last was {state.instance}" if state.instance else "no controller ever ran"
-        do = "start one with `ballast run`"
+        text, do = f"no controller runs; the last was {state.instance}", "start one with `ballast run`"
         if not state.instance:
-            do += ", unless one is just starting: it appears here within a minute"
+            text, do = "no controller ever ran", f"{do}, unless one is just starting: it appears here within a minute"
         yield severe("controller", text, do, Page.CONTROLLER)
     else:
         yield fine("controller", f"{state.instance} started and did not say that it stopped, mode {state.mode}")

@@ -109,8 +109,8 @@ def _part(part: str, plan: Row, move: Mapping[str, Any]) -> Row:
 
 
 def is_held_back(decision: Mapping[str, Any]) -> bool:
-    """Whether a decision was not carried out because its plan, or one before it, waited or was declined. What became of
-    an approved one is another matter."""
+    """Whether a decision was not carried out because its plan, or one before it, waited or was declined. A move of an
+    approved plan was not held back, whatever became of it."""
     part = decision.get("plan") or {}
     approved = part.get("part") == MOVE and part["phase"] == PlanPhase.APPROVED.value
     return decision["outcome"] in HELD_BACK and not approved

@@ -34,22 +34,22 @@ def plan_text(plan: Row) -> str:
     return f"{_fate(plan)}: nobody decided about it" if _ended(plan) == _EXPIRED else _fate(plan)
 
 
-def short_text(plan: Row) -> str:
+def _short_text(plan: Row) -> str:
     """What became of a plan, in a word or two: `waiting`, `approved by anna`, `declined by anna`, `expired`."""
     if plan["phase"] == PlanPhase.WAITING.value:
         return str(plan["ended"] or plan["phase"])
     return f"{plan['phase']} by {_who(plan)}"
 
 
-def held_back_text(of_round: Row) -> str:
-    """What a round's moves wait for or came to, in a word or two, where a plan had to do with it: its own, or that of
-    an earlier round, which holds them back. Empty where none had. Where it concerns only some moves, with their number:
-    those off brokers over their limit wait for nobody."""
+def approval_text(of_round: Row) -> str:
+    """What a round's moves wait for, or what became of them: `waiting`, `approved by anna`, or `held back` by the plan
+    of an earlier round. Empty where no plan is involved. It names their number where others did not wait, as moves off
+    a broker over its limit never do."""
     plan = of_round["plan"]
     count = len(plan["moves"]) if plan else of_round["held_back"]
     if not count:
         return ""
-    words = short_text(plan) if plan else "held back"
+    words = _short_text(plan) if plan else "held back"
     return f"{count} {words}" if count < of_round["moves"] else words
 
 

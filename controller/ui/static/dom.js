@@ -78,7 +78,7 @@ export function section(title, ...children) {
   return h("section", { "aria-label": title }, h("h2", null, title), ...children);
 }
 
-const MOST_SIDE_BY_SIDE = 3; // columns on a phone: of more a row becomes a block, a line for each
+const MOST_SIDE_BY_SIDE = 3; // columns; on a phone, each row of a wider table becomes a block of lines
 
 /** A short table that is drawn whole: `rows` of cells, some of them `right(…)`. */
 export function plainTable(label, names, rows, { caption, props } = {}) {

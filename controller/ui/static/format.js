@@ -37,3 +37,6 @@ export const resource = (name) => (name || "").replaceAll("_", " ");
 export const range = (lower, upper) => `0x${hex(lower)}_0x${hex(upper)}`;
 
 const hex = (n) => n.toString(16).padStart(8, "0");
+
+/** `3 moves`, with what they wait for or what became of them. */
+export const movesOf = (round) => `${count(round.moves, "move")}${round.approval ? ` (${round.approval})` : ""}`;

@@ -9,7 +9,7 @@ from controller.domain.decision import DecisionKind
 from controller.domain.load import RESOURCES
 from controller.operations.balance_score import balance_score
 from controller.operations.explain import NothingNamed
-from controller.operations.plans.plan_words import held_back_text, plan_text
+from controller.operations.plans.plan_words import approval_text, plan_text
 from controller.operations.rounds.what_if import plan_by
 from controller.policy.strategies import names
 from controller.ui.cluster import LiveCluster
@@ -105,7 +105,7 @@ def _round_row(row: Row) -> Row:
     score, plan = balance_score(row["max_score"], row["mean_score"]), row["plan"]
     told = {
         "balance": None if score is None else round(score, 1),
-        "approval": held_back_text(row),
+        "approval": approval_text(row),
         "plan": plan and {**plan, "text": plan_text(plan)},
     }
     return {**{name: row[name] for name in _KEPT}, **told}

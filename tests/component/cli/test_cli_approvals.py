@@ -12,7 +12,7 @@ from controller.cli.main import main
 from controller.domain.entries import Kind
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.overview import status as status_of
-from controller.operations.plans.plan_words import held_back_text
+from controller.operations.plans.plan_words import approval_text
 from controller.operations.reading import Reader
 from tests.waiting_plans import Waiting, begin_waiting, play_approved
 
@@ -155,16 +155,14 @@ def test_status_says_until_when_a_plan_waits_and_until_when_a_declined_one_holds
     assert "moves (held back), 0 splits" in capsys.readouterr().out
 
 
-def test_what_was_held_back_was_not_made_once_the_plan_has_ended(
-    tmp_path_factory: pytest.TempPathFactory, tell: Tell
-) -> None:
+def test_what_was_held_back_was_not_made_once_the_plan_has_ended(tmp_path_factory: pytest.TempPathFactory) -> None:
     story = begin_waiting(tmp_path_factory.mktemp("overtaken") / "tables")
     story.run.round()
     story.run.command("override", override="avoid", bundle=story.bundle_of(0), broker="b3:8080")
     story.run.project()
     assert story.run.state.plan is None
     view = EvidenceView(Reader(story.run.settings))
-    assert [held_back_text(row) for row in view.with_plans(view.rounds()[:2])] == ["held back", "overtaken"]
+    assert [approval_text(row) for row in view.with_plans(view.rounds()[:2])] == ["held back", "overtaken"]
     assert (
         status_of(Reader(story.run.settings), story.run.now_ms, None, "not asked")["last_round"]["approval"]
         == "held back"

@@ -101,7 +101,7 @@ def order_line(entry: Entry) -> str:
 
 
 def plan_line(entry: Entry) -> str:
-    """Of a plan that waits, with where to decide about it; or what became of one."""
+    """A plan that waits and where to decide about it, or what became of a plan."""
     where = "; approve or decline it on the page" if "moves" in entry.data else ""
     return f"plan of round {entry.data['round_id']}: {plan_words.entry_text(entry).replace(TENANT, '')}{where}"
 

@@ -4,7 +4,7 @@ import { button } from "../act.js";
 import { getJson } from "../api.js";
 import { bar, Lines } from "../charts.js";
 import { address, h, prose, reason, region, section, since, to } from "../dom.js";
-import { count, duration, percent, resource, time } from "../format.js";
+import { count, duration, movesOf, percent, resource, time } from "../format.js";
 import { Table } from "../table.js";
 
 const AGAIN_MS = 10000; // whether the controller lives, although nothing has changed
@@ -196,7 +196,7 @@ function roundWords(round) {
   if (!round) return "";
   return [
     h("span", null, to("round", round.round_id), ` by ${round.strategy}`),
-    `${count(round.moves, "move")}${round.approval ? ` (${round.approval})` : ""}, ${count(round.splits, "split")}`,
+    `${movesOf(round)}, ${count(round.splits, "split")}`,
     `mean load ${percent(round.mean_score)}, highest ${percent(round.max_score)}`,
   ];
 }

@@ -3,7 +3,7 @@
 import { about, getJson } from "../api.js";
 import { bar } from "../charts.js";
 import { address, facts, h, reason, region, section, since, to } from "../dom.js";
-import { count, duration, percent, time } from "../format.js";
+import { count, duration, movesOf, percent, time } from "../format.js";
 import { Table } from "../table.js";
 import { realisedSection } from "./bundle.js";
 import { decisionList } from "./decisions.js";
@@ -83,8 +83,6 @@ function headOf({ plans: [plan], newer, older }) {
     ]),
   ];
 }
-
-const movesOf = (plan) => `${count(plan.moves, "move")}${plan.approval ? ` (${plan.approval})` : ""}`;
 
 function planOf(plan, note) {
   return h("article.plan", { "data-challenger": plan.challenger },

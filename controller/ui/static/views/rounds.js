@@ -3,7 +3,7 @@
 import { getJson } from "../api.js";
 import { Lines } from "../charts.js";
 import { address, h, s, section, since, to } from "../dom.js";
-import { count, duration, percent, time } from "../format.js";
+import { count, duration, movesOf, percent, time } from "../format.js";
 import { Table } from "../table.js";
 
 export const rounds = {
@@ -120,7 +120,7 @@ class Bars {
       const [moves, splits] = [row.moves, row.splits].map((n) => (n / most) * 58);
       const x = at * step;
       const wide = Math.max(1, step - 1);
-      const deeds = `${count(row.moves, "move")}, ${count(row.splits, "split")}`;
+      const deeds = `${movesOf(row)}, ${count(row.splits, "split")}`;
       const title = `${time(row.at_ms)} UTC, ${row.strategy}: ${deeds}`;
       return s("g", { onclick: () => this.open(row.at_ms) }, s("title", null, title),
         s("rect.hit", { x, y: 0, width: Math.max(step, 1), height: 62 }),
