@@ -34,6 +34,7 @@ from controller.ledger.maintenance import (
     delete_rows,
     expire_rows,
     find_cutoff_ms,
+    merge_properties,
     merge_small_files,
     name_damage_of,
     remove_dead_files,
@@ -108,14 +109,14 @@ class ControlCleanup:
         return removed
 
     def _tend_journal(self, name: str, now_ms: int) -> Tended:
-        merged = merge_small_files(self.tables.open(name), TARGET_BYTES, FEWEST_FILES)
+        merged = merge_small_files(self.tables.open(name), TARGET_BYTES, FEWEST_FILES, merge_properties(name))
         table = self.tables.open(name)
         last = find_droppable(table, self.tables.log(name), self._snapshots.floor(), self._kept.journal_ms, now_ms)
         dropped = self._drop(table, last) if last is not None else 0
         return Tended(name, merged, dropped, self._finish(name, now_ms))
 
     def _drop(self, table: DeltaTable, last: int) -> int:
-        return delete_rows(table, f"seq <= {last}", {EXPIRED_UP_TO: str(last)})
+        return delete_rows(table, f"seq <= {last}", {EXPIRED_UP_TO: str(last)}, merge_properties(JOURNAL.name))
 
     def _tend_appended(self, name: str, now_ms: int) -> Tended:
         merged = merge_small_files(self.tables.open(name), TARGET_BYTES, FEWEST_FILES)

@@ -17,10 +17,11 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
-from deltalake import CommitProperties, DeltaTable
+from deltalake import CommitProperties, DeltaTable, WriterProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from controller.domain.errors import BallastError
+from controller.ledger.append import USUAL
 from controller.ledger.damage import DamagedTable
 from controller.ledger.files import find_damaged_file
 from controller.ledger.tables import TableRoot
@@ -42,6 +43,10 @@ BULK = (
 )
 BULK_TARGET_BYTES = 128 * 2**20
 BULK_FEWEST_FILES = 8  # below, merging gains less than it writes
+# Whoever wants a bundle's few rows or a round's reads the groups of rows that may have them, whole. With these a lookup
+# in a journal of 1,000,000 entries takes 40 % of what it takes with delta-rs's; still smaller ones make larger files.
+LOOKED_UP_TABLES = ("journal", "rounds", "decisions", "broker_scores")
+LOOKED_UP = WriterProperties(compression="SNAPPY", max_row_group_size=2**14)
 APPEND_ONLY = "delta.appendOnly"
 
 
@@ -79,7 +84,7 @@ class DeltaRsEngine:
 
     def compact(self, name: str) -> int:
         """Merge the files below the target size if there are enough of them."""
-        return merge_small_files(self._tables.open(name), self._target_bytes, BULK_FEWEST_FILES)
+        return merge_small_files(self._tables.open(name), self._target_bytes, BULK_FEWEST_FILES, merge_properties(name))
 
     def vacuum(self, name: str) -> int:
         """Remove dead files."""
@@ -123,10 +128,15 @@ def retention_key(name: str) -> str:
     return options.kept_as
 
 
-def merge_small_files(table: DeltaTable, target_bytes: int, fewest: int) -> int:
+def merge_properties(name: str) -> WriterProperties:
+    """How a table's merged files are written."""
+    return LOOKED_UP if name in LOOKED_UP_TABLES else USUAL
+
+
+def merge_small_files(table: DeltaTable, target_bytes: int, fewest: int, properties: WriterProperties = USUAL) -> int:
     """Merge files below `target_bytes` into files of about that size if there are at least `fewest`; returns how many.
 
-    Merges one at a time, so as not to take CPU from the queries.
+    Merges one at a time, so as not to take CPU from the queries. `properties`: of the Parquet writer.
     """
     actions = pa.table(table.get_add_actions(flatten=True))
     if not actions.num_rows or pc.sum(pc.less(actions["size_bytes"], target_bytes)).as_py() < fewest:
@@ -134,6 +144,7 @@ def merge_small_files(table: DeltaTable, target_bytes: int, fewest: int) -> int:
     done = table.optimize.compact(
         target_size=target_bytes,
         max_concurrent_tasks=1,
+        writer_properties=properties,
         commit_properties=CommitProperties(custom_metadata={"ballast.cleanup": "merge"}),
     )
     return int(done["numFilesRemoved"])
@@ -180,7 +191,8 @@ def expire_rows(tables: TableRoot, name: str, kept_ms: int, now_ms: int) -> int:
         if cutoff_ms is None or not _has_older(actions, column, cutoff_ms):
             return 0
         try:
-            return delete_rows(table, f"{column} < {cutoff_ms}", {"ballast.expired_before_ms": str(cutoff_ms)})
+            told = {"ballast.expired_before_ms": str(cutoff_ms)}
+            return delete_rows(table, f"{column} < {cutoff_ms}", told, merge_properties(name))
         except CommitFailedError as error:
             log.info("expiring rows of %s, attempt %d: %s", name, attempt + 1, error)
             if attempt + 1 == ATTEMPTS:
@@ -188,8 +200,12 @@ def expire_rows(tables: TableRoot, name: str, kept_ms: int, now_ms: int) -> int:
     raise AssertionError("unreachable")
 
 
-def delete_rows(table: DeltaTable, predicate: str, metadata: Mapping[str, str]) -> int:
+def delete_rows(
+    table: DeltaTable, predicate: str, metadata: Mapping[str, str], properties: WriterProperties = USUAL
+) -> int:
     """Delete by a predicate; returns how many rows. For an append-only table, that property is lifted for this commit.
+
+    `properties`: of the Parquet writer, for what is left of a file.
 
     A crash in between leaves it lifted; `TableRoot.create` at the next start, or the next deletion, restores it.
     """
@@ -197,8 +213,8 @@ def delete_rows(table: DeltaTable, predicate: str, metadata: Mapping[str, str]) 
     if append_only:
         table.alter.set_table_properties({APPEND_ONLY: "false"})
     try:
-        properties = CommitProperties(custom_metadata=dict(metadata))
-        done = table.delete(predicate, commit_properties=properties)
+        named = CommitProperties(custom_metadata=dict(metadata))
+        done = table.delete(predicate, writer_properties=properties, commit_properties=named)
     finally:
         if append_only:
             back = {APPEND_ONLY: "true"}

@@ -20,6 +20,7 @@ from controller.domain.ids import Bundle, Session
 from controller.domain.ring import initial_bundles
 from controller.ledger.journal_commit import Journal
 from controller.ledger.journal_rows import to_entries
+from controller.ledger.maintenance import merge_properties
 from controller.ledger.tables import TableRoot
 from schemas.arrow import arrow_schema, arrow_table
 from schemas.journal import JOURNAL
@@ -86,10 +87,12 @@ class LongJournal:
     def write(self, root: TableRoot, moves: int) -> None:
         """Fill an empty journal with the beginning and `moves` moves, in large files."""
         first = arrow_table(JOURNAL, (entry.to_row() for entry in self.beginning))
-        write_deltalake(root.open(JOURNAL.name), first, mode="append")
+        merged = merge_properties(JOURNAL.name)
+        write_deltalake(root.open(JOURNAL.name), first, mode="append", writer_properties=merged)
         for start in range(0, moves, FILE_ENTRIES // ENTRIES_A_MOVE):
             stop = min(moves, start + FILE_ENTRIES // ENTRIES_A_MOVE)
-            write_deltalake(root.open(JOURNAL.name), self.rows(start, stop), mode="append")
+            rows = self.rows(start, stop)
+            write_deltalake(root.open(JOURNAL.name), rows, mode="append", writer_properties=merged)
 
     def go_on(self, root: TableRoot, start: int, stop: int) -> int:
         """Append the moves [start, stop) and a clean stop with the real writer, a commit each; return the last seq."""

@@ -22,6 +22,7 @@ from controller.domain.entries import Entry, Kind
 from controller.domain.load import BUNDLE_FIELDS, RESOURCES
 from controller.domain.state import ClusterState
 from controller.ledger.journal_commit import Journal
+from controller.ledger.maintenance import merge_properties
 from controller.ledger.snapshots import Snapshots, load_state
 from controller.ledger.tables import TableRoot
 from schemas.arrow import arrow_schema, arrow_table
@@ -181,7 +182,7 @@ class LargeCluster:
         return _table("broker_panes", columns, count)
 
     def _append(self, name: str, rows: pa.Table) -> None:
-        write_deltalake(self.root.open(name), rows, mode="append")
+        write_deltalake(self.root.open(name), rows, mode="append", writer_properties=merge_properties(name))
 
 
 def _traffic_columns(traffic: _Numbers) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import controller.ledger.cleanup as cleanup_module
@@ -159,6 +160,20 @@ def test_merging_keeps_statistics_entries_and_the_writer(root: TableRoot, eager:
     assert Journal(root).read_since(0) == HISTORY.entries
     follower.catch_up()
     assert follower.state == HISTORY.state
+
+
+def test_who_wants_a_few_entries_reads_a_small_part_of_a_merged_journal(root: TableRoot, eager: None) -> None:
+    journal, of_a_commit = Journal(root), 12_000
+    for batch in range(3):
+        seqs = range(batch * of_a_commit + 1, (batch + 1) * of_a_commit + 1)
+        entries = [Entry(n, Kind.OFFSETS, "i", batch, NOW_MS, data={"topics": {"t": {"0": n}}}) for n in seqs]
+        journal.commit(entries, "i", batch)
+    cleanup(root).run(NOW_MS)
+    (merged,) = root.open("journal").file_uris()
+    groups = pq.ParquetFile(merged).metadata
+    sizes = [groups.row_group(n).num_rows for n in range(groups.num_row_groups)]
+    assert sum(sizes) == 3 * of_a_commit
+    assert max(sizes) <= 2**14, "a reader decodes the groups that may have what it wants"
 
 
 def test_entries_are_dropped_only_below_every_base_snapshot(root: TableRoot) -> None:
