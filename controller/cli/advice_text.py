@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -10,19 +10,24 @@ import typer
 from controller.backtest.advise.advice import Advice
 from controller.cli.evidence_text import evidence_lines
 from controller.cli.show import emit_table, emit_text, percent_text, rate_text, time_text
+from controller.domain.errors import few_text
 from controller.domain.load import RESOURCES
+from controller.domain.reasons.words import describe_reason
 from controller.operations.text import count_text
 
 if TYPE_CHECKING:
     from controller.backtest.advise.rounds import ShadowRound
 
+SHOWN_BROKERS = 50
 _SHOWN_LEFT = 20
+_TOLD_APART = 5  # brokers that stay for their own figures; more are told by reason
 Row = Mapping[str, Any]
 
 
-def print_advice(advice: Advice, notes: Sequence[str]) -> None:
-    """Print everything, the notes last."""
-    _print_brokers(advice)
+def print_advice(advice: Advice, notes: Sequence[str], limit: int = SHOWN_BROKERS) -> None:
+    """Print everything, the notes last. `limit`: of brokers; those that give or get come first, then the most loaded
+    ones."""
+    _print_brokers(advice, limit)
     typer.echo("")
     if not advice.moves and not advice.splits:
         emit_text(f"nothing to move or split: {_why_nothing(advice)}")
@@ -44,7 +49,8 @@ def round_text(number: int, most: int, of: ShadowRound) -> str:
     return f"round {number} of at most {most}: {scores}{'; it would act' if of.acts else ''}"
 
 
-def _print_brokers(advice: Advice) -> None:
+def _print_brokers(advice: Advice, limit: int) -> None:
+    shown = _choose_brokers(advice, limit)
     known = [r for r in RESOURCES if any(row["utilisations"].get(r) is not None for row in advice.brokers)]
     emit_table(
         ["broker", "load >", "level >", "bundles >", "messages/s >", "bytes/s >", *(f"{r} >" for r in known),
@@ -56,11 +62,25 @@ def _print_brokers(advice: Advice) -> None:
                 *(percent_text(row["utilisations"].get(r)) for r in known),
                 f"{row['reason']}: {row['words']}",
             )
-            for row in advice.brokers
+            for row in shown
         ],
         title=f"at {time_text(advice.at_ms)} UTC, strategy {advice.strategy}, "
         f"after {count_text(advice.rounds, 'round')}",
     )  # fmt: skip
+    if len(shown) < len(advice.brokers):
+        typer.echo(f"{count_text(len(advice.brokers) - len(shown), 'less loaded broker')}; --limit shows more")
+
+
+def _choose_brokers(advice: Advice, limit: int) -> Sequence[Row]:
+    """At most so many rows, in their order."""
+    if len(advice.brokers) <= limit:
+        return advice.brokers
+    concerned = {row[party] for row in (*advice.moves, *advice.splits) for party in ("source", "target")}
+    numbered = sorted(
+        enumerate(advice.brokers),
+        key=lambda one: (one[1]["broker"] not in concerned, one[1]["score"] is None, -(one[1]["score"] or 0.0)),
+    )
+    return [row for _, row in sorted(numbered[:limit], key=lambda one: one[0])]
 
 
 def _print_action(number: int, row: Row) -> None:
@@ -92,12 +112,20 @@ def _why_nothing(advice: Advice) -> str:
         return "no broker was heard"
     if all(row["score"] is None for row in advice.brokers):
         return "the load of no broker is known"
-    by_words: dict[str, list[str]] = {}
-    for row in advice.brokers:
-        by_words.setdefault(f"{row['reason']}, {row['words']}", []).append(row["broker"])
+    by_words = _group_brokers(advice, lambda row: str(row["words"]))
+    if len(by_words) > _TOLD_APART:
+        by_words = _group_brokers(advice, lambda row: describe_reason(row["reason"]))
     if len(by_words) == 1:
         return f"of every broker, {next(iter(by_words))}"
-    return "; ".join(f"{', '.join(brokers)}: {words}" for words, brokers in by_words.items())
+    return "; ".join(f"{few_text(brokers)}: {words}" for words, brokers in by_words.items())
+
+
+def _group_brokers(advice: Advice, words_of: Callable[[Row], str]) -> dict[str, list[str]]:
+    """Why brokers give nothing away -> which."""
+    found: dict[str, list[str]] = {}
+    for row in advice.brokers:
+        found.setdefault(f"{row['reason']}, {words_of(row)}", []).append(row["broker"])
+    return found
 
 
 def _print_left(left: Sequence[Row]) -> None:

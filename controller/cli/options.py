@@ -40,6 +40,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead 
 Why = Annotated[str, typer.Option("--why", help="The reason, stored in the journal.", show_default=False)]
 Timeout = Annotated[float, typer.Option("--timeout", help="Seconds to wait for the journal's answer.", min=0.1)]
 Limit = Annotated[int, typer.Option("--limit", help="Maximum number of rows.", min=1)]
+BrokerLimit = Annotated[int, typer.Option("--limit", help="Maximum number of brokers shown; --json has all.", min=1)]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,8 +9,8 @@ from hypothesis import strategies as st
 from controller.domain.errors import InvariantBroken
 from controller.domain.ids import Bundle, Session
 from controller.domain.ownership import Ownership, State
-from controller.policy.view.frame import BUNDLE_FACTS, namespace_of_bundle
-from controller.policy.view.tabulate import _count_by_namespace, _owned_facts, ownership_facts
+from controller.policy.view.frame import BUNDLE_FACTS, namespace_of_bundle, namespaces_of
+from controller.policy.view.tabulate import _number, _owned_facts, ownership_facts
 
 BUNDLE = Bundle("t/n", 0, 16)
 INDEX = {"a:1": 0, "b:1": 1}
@@ -41,8 +39,20 @@ def test_facts_of_the_journal(found: list[Ownership | None]) -> None:
 
 @given(
     names=st.sets(
-        st.from_regex(r"[a-c~]{1,2}/[a-c~]{1,2}(/[a-c~]{1,2})?(/0x[0-9a-f]{2}|/[a-z]|)", fullmatch=True), max_size=20
+        st.from_regex(r"[a-c~]{1,2}/[a-c~]{1,2}(/[a-c~]{1,2})?(/0x[0-9a-f]{1,2}|/[a-z]|){1,2}", fullmatch=True),
+        max_size=20,
     )
 )
-def test_bundles_are_counted_by_namespace(names: set[str]) -> None:
-    assert _count_by_namespace(tuple(sorted(names))) == Counter(map(namespace_of_bundle, names))
+def test_every_bundle_is_of_its_namespace(names: set[str]) -> None:
+    bundles = tuple(sorted(names))
+    spaces, codes = namespaces_of(bundles)
+    assert spaces == tuple(sorted(set(map(namespace_of_bundle, names))))
+    assert [spaces[code] for code in codes.tolist()] == list(map(namespace_of_bundle, bundles))
+
+
+@given(names=st.lists(st.text("ab", max_size=3), max_size=9), in_order=st.booleans())
+def test_bundles_are_numbered_in_order(names: list[str], in_order: bool) -> None:
+    rows = np.array(sorted(names) if in_order else names, object)
+    different, place = _number(rows)
+    assert different.tolist() == sorted(set(names))
+    assert [different[at] for at in place.tolist()] == rows.tolist()

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from controller.backtest.advise.advice import Advice
-from controller.cli.advice_text import print_advice
+from controller.cli.advice_text import SHOWN_BROKERS, print_advice
 from controller.cli.choices import strategy_names
-from controller.cli.options import AsJson, Conf, Profile, Sets, new_app, report_errors, settings_of
+from controller.cli.options import AsJson, BrokerLimit, Conf, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json
 from controller.config.places import check_old_place
 from controller.config.settings import Settings
@@ -33,8 +33,9 @@ Strategy = Annotated[
 @app.command()
 @report_errors
 def plan(
-    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, strategy: Strategy = None
-) -> None:
+    conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json: AsJson = False, strategy: Strategy = None,
+    limit: BrokerLimit = SHOWN_BROKERS,
+) -> None:  # fmt: skip
     """Show what the next round would do now, and why. Executes nothing; needs no Kafka and no controller."""
     settings = settings_of(conf, profile, sets)
     check_old_place(settings)
@@ -46,7 +47,7 @@ def plan(
         shown = {name: value for name, value in found.items() if name != "strategies"}
         emit_json({"cluster": settings.cluster.name, "tables": named, **shown})
     else:
-        print_advice(Advice.from_json(found), found["notes"])
+        print_advice(Advice.from_json(found), found["notes"], limit)
 
 
 def _decide(settings: Settings, strategy: str | None) -> dict[str, Any]:

@@ -23,9 +23,9 @@ from controller.brokers.pulsar.outcomes import CallFailed
 from controller.brokers.pulsar.policies import read_policies
 from controller.brokers.pulsar.poll import ClusterPoll
 from controller.brokers.pulsar.topics import TopicReader
-from controller.cli.advice_text import describe_failures, print_advice, round_text
+from controller.cli.advice_text import SHOWN_BROKERS, describe_failures, print_advice, round_text
 from controller.cli.choices import strategy_names
-from controller.cli.options import AsJson, report_errors
+from controller.cli.options import AsJson, BrokerLimit, report_errors
 from controller.cli.pulsar.connection import Connection, run_until_stopped, takes_connection
 from controller.cli.pulsar.record import check_manager
 from controller.cli.show import duration_text, emit_json
@@ -73,7 +73,7 @@ Topics = Annotated[
 @takes_connection
 def advise(
     connection: Connection, file: File = None, every: Every = None, rounds: Rounds = None,
-    strategy: Strategy = None, topics: Topics = False, as_json: AsJson = False,
+    strategy: Strategy = None, topics: Topics = False, as_json: AsJson = False, limit: BrokerLimit = SHOWN_BROKERS,
 ) -> None:  # fmt: skip
     """Say what Ballast would do now and why, with the pulsar-admin command for each step. Changes nothing."""
     use_installed_strategies()
@@ -91,7 +91,7 @@ def advise(
     if as_json:
         emit_json({**about, **advice.to_json(), "notes": notes})
     else:
-        print_advice(advice, notes)
+        print_advice(advice, notes, limit)
 
 
 Found = tuple[dict[str, Any], Advice, list[str]]

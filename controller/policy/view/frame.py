@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
+from itertools import repeat
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -269,13 +270,29 @@ def namespace_of_bundle(name: str) -> str:
 
 @lru_cache(maxsize=4)
 def namespaces_of(bundles: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
-    """The sorted namespaces of these bundles, and [N] the index of each bundle's. Keeps the newest clusters."""
-    of_each = [name.rpartition("/")[0] for name in bundles]
-    spaces = tuple(sorted(set(of_each)))
+    """The sorted namespaces of these sorted bundles, and [N] the index of each bundle's. Keeps the newest clusters."""
+    runs = _find_namespace_runs(bundles)
+    spaces = tuple(sorted({space for space, _ in runs}))
     index = {space: at for at, space in enumerate(spaces)}
-    codes = np.fromiter(map(index.__getitem__, of_each), np.int64, len(of_each))
+    codes = np.repeat(np.array([index[space] for space, _ in runs], np.int64), [length for _, length in runs])
     codes.flags.writeable = False
     return spaces, codes
+
+
+def _find_namespace_runs(bundles: Sequence[str]) -> list[tuple[str, int]]:
+    """Namespaces as sorted bundles follow each other, each with how many: those `tenant/namespace/0x…` of one stand
+    together, so that nobody need look them up one by one. A name without a range is a run of its own."""
+    runs: list[tuple[str, int]] = []
+    at = 0
+    while at < len(bundles):
+        namespace, _, range_text = bundles[at].rpartition("/")
+        beyond = f"{namespace}/0y"  # its ranges
+        end = bisect_left(bundles, beyond, at) if range_text.startswith("0x") else at + 1
+        if set(map(str.rfind, bundles[at:end], repeat("/"))) != {len(namespace)}:  # something follows a range
+            end = at + 1
+        runs.append((namespace, end - at))
+        at = end
+    return runs
 
 
 def _matrix(rows: Sequence[Sequence[int]], width: int) -> Ints:
