@@ -110,8 +110,19 @@ def test_a_plan_that_waits_is_approved_on_the_page(
         tab.page.wait_for_selector("text=In flight: 2", timeout=READY_MS)
         assert tab.page.locator("text=A plan waits for approval").count() == 0
         tab.page.close()
+        told_on_a_phone(browser, address, "approved by anna")
     accepted = [entry for entry in run.entries if entry.data.get("kind") == "approve"]
     assert [(entry.data["who"], entry.data["why"]) for entry in accepted] == [("anna", "looked at the plan")]
+
+
+def told_on_a_phone(browser: Any, address: str, approval: str) -> None:
+    """The list of rounds, which leaves most columns out there, says what the moves waited for or came to."""
+    tab = Tab(browser, address, viewport=PHONE)
+    tab.open("/rounds")
+    table = tab.page.locator("table[aria-label='Rounds']")
+    assert table.locator(f"td:visible >> text={approval}").count() == 1
+    assert table.evaluate("table => table.scrollWidth - table.closest('.scroll').clientWidth") <= 0
+    tab.page.close()
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)

@@ -65,7 +65,9 @@ class Candidates:
         at = int(self.bundles.searchsorted(bundle))
         if at == len(self.bundles) or self.bundles[at] != bundle:
             return self
-        return Candidates(self.source, np.delete(self.bundles, at), np.delete(self.figures, at, axis=1))
+        bundles, figures = self.bundles, self.figures  # np.delete takes thrice as long
+        bundles = np.concatenate((bundles[:at], bundles[at + 1 :]))
+        return Candidates(self.source, bundles, np.concatenate((figures[:, :at], figures[:, at + 1 :]), axis=1))
 
     @property
     def work(self) -> Floats:
@@ -111,17 +113,17 @@ class Pairs:
     relieved: Floats  # [n x t] how much lower the higher of the two brokers gets
     gain: Floats  # [n x t] the same by scores with their margins, and what the disruption leaves of it
 
-    def too_little_gained(self, least: Floats) -> Bools:
-        """[n x t] pairs that bring less than they must, or little of the load that they move: two brokers would hardly
-        do more than change places."""
-        return self.relieved < np.maximum(least, TRADED * (self.before - self.source_after))[:, None]
+    def must_gain(self, least: Floats) -> Floats:
+        """[n] what the pairs of each must bring: `least`, and not just little of the load that they move, since two
+        brokers would hardly do more than change places."""
+        return np.maximum(least, TRADED * (self.before - self.source_after))
 
     def within(self, bounds: Bounds) -> Judged:
         """The pairs, judged by these bounds."""
         least = least_relief_of(bounds.least, self.candidates.disruption)
         too_little = self.before - self.source_after < least
         ruled_out = too_little | (self.source_after < bounds.source_at_least)
-        lost = self.too_little_gained(least)
+        lost = self.relieved < self.must_gain(least)[:, None]
         lost |= self.target_with_margin > bounds.target_at_most
         lost |= ruled_out[:, None]
         if self.closed is not None:
@@ -158,7 +160,7 @@ class Judged:
         pairs, bounds, least = self.pairs, self.bounds, self.least[rows]
         source_after = pairs.source_after[rows]
         rules = (  # the last one that a pair fails is the one that counts
-            (pairs.too_little_gained(self.least)[rows, columns], WOULD_NOT_IMPROVE),
+            (pairs.relieved[rows, columns] < pairs.must_gain(self.least)[rows], WOULD_NOT_IMPROVE),
             (source_after < bounds.source_at_least, WOULD_NOT_IMPROVE),
             (pairs.target_with_margin[rows, columns] > bounds.target_at_most, TARGET_ABOVE_MEAN),
             (pairs.before - source_after < least, NOT_WORTH_MOVING),

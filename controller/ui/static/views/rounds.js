@@ -34,7 +34,11 @@ function mount(root, context) {
       { name: "At (UTC)", cell: (row) => [h("span.when", null, time(row.at_ms)), " ", h("small.when.wide", null, since(row.at_ms))] },
       { name: "Strategy", wide: true, cell: (row) => row.strategy },
       { name: "Mode", wide: true, cell: (row) => row.mode },
-      { name: "Moves", align: "right", cell: (row) => String(row.moves) },
+      {
+        name: "Moves",
+        align: "right",
+        cell: (row) => [String(row.moves), row.approval ? h("small.phone", null, row.approval) : ""],
+      },
       { name: "Splits", align: "right", wide: true, cell: (row) => String(row.splits) },
       { name: "Approval", wide: true, cell: (row) => row.approval },
       { name: "Balance", align: "right", cell: (row) => (row.balance === null ? "–" : row.balance.toFixed(0)) },
