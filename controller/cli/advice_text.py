@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 SHOWN_BROKERS = 50
 _SHOWN_LEFT = 20
-_TOLD_APART = 5  # brokers that stay for their own figures; more are told by reason
 Row = Mapping[str, Any]
 
 
@@ -112,20 +111,12 @@ def _why_nothing(advice: Advice) -> str:
         return "no broker was heard"
     if all(row["score"] is None for row in advice.brokers):
         return "the load of no broker is known"
-    by_words = _group_brokers(advice, lambda row: str(row["words"]))
-    if len(by_words) > _TOLD_APART:
-        by_words = _group_brokers(advice, lambda row: describe_reason(row["reason"]))
-    if len(by_words) == 1:
-        return f"of every broker, {next(iter(by_words))}"
-    return "; ".join(f"{few_text(brokers)}: {words}" for words, brokers in by_words.items())
-
-
-def _group_brokers(advice: Advice, words_of: Callable[[Row], str]) -> dict[str, list[str]]:
-    """Why brokers give nothing away -> which."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}  # without the figures of each, which the table has
     for row in advice.brokers:
-        found.setdefault(f"{row['reason']}, {words_of(row)}", []).append(row["broker"])
-    return found
+        by_reason.setdefault(f"{row['reason']}, {describe_reason(row['reason'])}", []).append(row["broker"])
+    if len(by_reason) == 1:
+        return f"of every broker, {next(iter(by_reason))}"
+    return "; ".join(f"{few_text(brokers)}: {words}" for words, brokers in by_reason.items())
 
 
 def _print_left(left: Sequence[Row]) -> None:

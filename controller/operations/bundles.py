@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from controller.domain.entries import Entry, Kind
-from controller.domain.errors import ConfigError
+from controller.domain.errors import ConfigError, few_text, label
 from controller.domain.facts import DENIED, find_other_balancer, is_suspect
 from controller.domain.ids import Session
 from controller.domain.observed import OBSERVED_STATES, ObservedCluster, bundles_of_ring
@@ -83,6 +83,39 @@ def count_bundles(outline: Outline) -> BundleCounts:
     owned.update(seen.broker for seen in observed.bundles.values() if seen.broker is not None)
     coming.update(o.target for name, o in observed.orders.items() if o.target is not None and name in observed.bundles)
     return BundleCounts(states, owned, coming)
+
+
+def unknown_text(what: str, name: str, known: Sequence[str], listing: str) -> str:
+    """Says that nothing has this name, and what there is. `listing`: the command that lists all of it."""
+    there = f": `{listing}` lists those that there are, {few_text(known)}" if known else ", and there is none yet"
+    return f"no {what} is named {label(name)}{there}"
+
+
+def check_names(outline: Outline, namespace: str | None = None, broker: str | None = None) -> None:
+    """Raise NothingNamed for a namespace or a broker that the cluster does not know."""
+    found = ""
+    if namespace is not None and namespace not in (spaces := _namespaces(outline)):
+        found = unknown_text("namespace", namespace, spaces, "ballast namespace list")
+    elif broker is not None and broker not in (brokers := _brokers(outline)):
+        found = unknown_text("broker", broker, brokers, "ballast brokers")
+    if found:
+        from controller.operations.explain import NothingNamed  # it imports this module
+
+        raise NothingNamed(found)
+
+
+def _namespaces(outline: Outline) -> list[str]:
+    """In order."""
+    state = outline.state
+    bundles = (*outline.rest, *state.bundles, *state.observed.bundles)
+    of_bundles = (name.rpartition("/")[0] for name in bundles)
+    return sorted({*state.namespaces, *state.observed.rings, *of_bundles})
+
+
+def _brokers(outline: Outline) -> list[str]:
+    """All that ever registered, and that bundles name, in order."""
+    counts = count_bundles(outline)
+    return sorted({name for name in (*outline.state.brokers, *counts.owned, *counts.coming) if name is not None})
 
 
 def _by_broker(sessions: Iterable[str | None]) -> Counter[str | None]:

@@ -10,21 +10,25 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from controller.domain.decision import DecisionKind
-from controller.operations.plans.kept_plans import is_held_back
-from controller.operations.plans.plan_words import outcome_text
+from controller.domain.decision import EXECUTED, DecisionKind
+from controller.operations.evidence_view import carried_out_as
+from controller.operations.evidence_words import missed_text
+from controller.operations.plans.kept_plans import is_held_back, was_executed_later
+from controller.operations.plans.plan_words import became_text
 
 Row = Mapping[str, Any]
 _ONE_ACTION = ("kind", "bundle", "source", "target", "reason")
+_COLUMNS = ("gave", "took", "would_give", "would_take")
 
 
 def summarise(decisions: Iterable[Row], rounds: Iterable[Row]) -> dict[str, Any]:
     """The document of `ballast decisions --summary`, of rows as `EvidenceView` reads them.
 
     `rounds`: how many by mode, and how many acted or would have. `actions`: one row for each move, placement or split,
-    with its `count`, `first_ms` and `last_ms`, the newest outcome, the most often wanted first. `held_back`: how many
-    decisions were not carried out because a plan waited or was declined. `brokers`: what each gives and takes, actions
-    counted once. `left`: what was decided against, by reason.
+    with its `count`, `first_ms` and `last_ms`, how often it was `carried_out`, the newest outcome, the most often
+    wanted first. `carried_out`: how often any was. `held_back`: how many decisions were not carried out because a plan
+    waited or was declined. `brokers`: what each `gave` and `took`, and what it `would_give` and `would_take` by actions
+    that were never carried out, each counted once. `left`: what was decided against, by reason.
     """
     ran = [row for row in rounds if not row["challenger"]]
     counted = [row for row in decisions if not row["challenger"]]
@@ -37,6 +41,7 @@ def summarise(decisions: Iterable[Row], rounds: Iterable[Row]) -> dict[str, Any]
             "acting": sum(bool(row["moves"] or row["splits"]) for row in ran),
         },
         "decisions": sum(action["count"] for action in actions),
+        "carried_out": sum(action["carried_out"] for action in actions),
         "held_back": sum(map(is_held_back, counted)),
         "actions": actions,
         "brokers": _broker_rows(actions),
@@ -46,22 +51,33 @@ def summarise(decisions: Iterable[Row], rounds: Iterable[Row]) -> dict[str, Any]
 
 def _fold_actions(decisions: Sequence[Row]) -> list[dict[str, Any]]:
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    done: dict[tuple[Any, ...], set[str]] = {}
     for row in sorted(decisions, key=lambda row: row["at_ms"]):
         key = tuple(row[name] for name in _ONE_ACTION)
         new = {**dict(zip(_ONE_ACTION, key, strict=True)), "count": 0, "first_ms": row["at_ms"]}
         action = found.setdefault(key, new)
         action["count"] += 1
         action["last_ms"] = row["at_ms"]
-        plan = row.get("plan")
-        action["outcome"] = (outcome_text(plan) if plan else "") or row["outcome"] or row["label"]
+        action["outcome"] = became_text(row)
+        done.setdefault(key, set()).update(_done_as(row))
+        action["carried_out"] = len(done[key])
     return sorted(found.values(), key=lambda action: (-action["count"], action["first_ms"], str(action["bundle"])))
 
 
+def _done_as(decision: Row) -> list[str]:
+    """The id by which the journal has what a decision caused; none if it was not carried out. A round's decision that
+    the control step carried out later, and the step's own, have one id."""
+    executed = decision["outcome"] == EXECUTED or was_executed_later(decision)
+    return [carried_out_as(dict(decision))] if executed and not missed_text(decision) else []
+
+
 def _broker_rows(actions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    gives, takes = Counter[str](), Counter[str]()
+    counts: dict[str, Counter[str]] = {}
     for action in actions:
-        if action["target"] is not None:
-            takes[action["target"]] += 1
-            if action["source"] is not None:
-                gives[action["source"]] += 1
-    return [{"broker": b, "gives": gives[b], "takes": takes[b]} for b in sorted(gives.keys() | takes.keys())]
+        if action["target"] is None:
+            continue  # a split
+        gives, takes = ("gave", "took") if action["carried_out"] else ("would_give", "would_take")
+        for broker, column in ((action["source"], gives), (action["target"], takes)):
+            if broker is not None:
+                counts.setdefault(broker, Counter())[column] += action["carried_out"] or 1
+    return [{"broker": name, **{column: counts[name][column] for column in _COLUMNS}} for name in sorted(counts)]

@@ -24,9 +24,12 @@ from controller.operations.plans.kept_plans import (
     find_part,
     find_plan,
     fold_plans,
+    keeps_all_back,
+    may_go_ahead,
     may_have_part,
     was_executed_later,
 )
+from controller.operations.plans.plan_words import ahead_sentence
 from controller.operations.reading import MissingTable, Reader
 from controller.operations.rounds.early import why_round
 from schemas.evidence_tables import BROKER_SCORES, DECISIONS, ROUNDS
@@ -96,6 +99,18 @@ class EvidenceView:
         found = self._rows_that_count("decisions", attempts, ("attempt_id", "outcome"), min(times), max(times))
         held = found.filter(pc.is_in(found["outcome"].cast(pa.string()), value_set=pa.array(sorted(HELD_BACK))))
         return Counter(held["attempt_id"].to_pylist())
+
+    def why_ahead(self, decision: Row, of_round: Row | None) -> str | None:
+        """Why a move was carried out while others, of its round or of the plan before it, waited for an approval; None
+        if nothing waited."""
+        if of_round is None or not may_go_ahead(decision) or decision["plan"] is not None:
+            return None
+        seq = self._attempts()[decision["attempt_id"]]
+        waited = any(keeps_all_back(plan, decision, seq) for plan in self.plans())
+        if not waited and not self._held_back([of_round]):
+            return None
+        score = self.score(of_round, decision["source"])
+        return ahead_sentence(decision, score["score"] if score is not None else None)
 
     def why_round(self, of_round: Row) -> str | None:
         """Why a round was early or doubted readings; None for one that did neither."""

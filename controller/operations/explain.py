@@ -138,6 +138,7 @@ def _decision(reader: Reader, view: EvidenceView, decision: Row) -> Row:
         "about": "decision",
         "decision": with_commanded([decision], drains, commands)[0],
         "round": rounds[0] if rounds else None,
+        "ahead": view.why_ahead(decision, rounds[0] if rounds else None),
         "realised": judge_moves(view, [decision], reader.window_ms),
         "journal": caused,
     }

@@ -7,12 +7,15 @@ shown once.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from controller.domain.errors import BadRecord
+from controller.config.settings import Settings
+from controller.domain.errors import BadRecord, few_text, label, shown
+from controller.loads.rules import RULES
 from controller.operations.explain import NothingNamed
 from controller.operations.reading import Reader
 from schemas.load_tables import QUARANTINE
@@ -20,6 +23,12 @@ from schemas.load_tables import QUARANTINE
 _RAW = ("raw", "raw_base64")
 _LISTED = [name for name in QUARANTINE.names if name not in _RAW]
 _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)@(?P<offset>\d+)")
+_OF_FIELD = "field_"  # begins the rules about one field of a control record
+CONTROL_RULES = (
+    *("empty", "too_large", "not_json", "not_object", "too_deep", "not_unicode", "duplicate_key", "version"),
+    *("broker_id", "nonce", "key_mismatch", "group_mismatch", "bundle_name", "split_boundary", "heartbeat_info"),
+    *("event_kind", "event_bundle", "event_serving", "command_args", "parser_failed"),
+)
 Row = dict[str, Any]
 
 
@@ -42,11 +51,32 @@ def count_rules(rows: list[Row], column: str = "rule") -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
+def check_filters(reader: Reader, settings: Settings, rule: str | None, topic: str | None) -> None:
+    """Raise BadRecord for a rule or a topic that there is not. What any kept record names is one: another version or
+    configuration may have written it."""
+    names = settings.kafka.topics
+    if rule is not None and not rule.startswith(_OF_FIELD):
+        _check_known(reader, "rule", rule, (*RULES, *CONTROL_RULES))
+    if topic is not None:
+        _check_known(reader, "topic", topic, (*names.all_load_reports, *names.control))
+
+
+def _check_known(reader: Reader, column: str, value: str, known: Iterable[str]) -> None:
+    """Those that kept records name come first: they are what was looked for, most likely."""
+    kept = reader.rows("quarantine", "detected_ms", columns=[column])[column].unique().to_pylist()
+    names = list(dict.fromkeys((*sorted(kept), *known)))
+    if value not in names:
+        raise BadRecord(column, f"--{column} {label(value)} is none of {few_text(names)}")
+
+
 def quarantined_record(reader: Reader, name: str) -> Row:
     """A record with its content. Raises BadRecord for what is no name of a record, NothingNamed."""
     parts = _NAME.fullmatch(name)
     if parts is None:
-        raise BadRecord("name", f"{name!r} names no record: give TOPIC-PARTITION@OFFSET, as `ballast quarantine list`")
+        raise BadRecord(
+            "name",
+            f"{shown(name)} names no record: give TOPIC-PARTITION@OFFSET, as `ballast quarantine list` prints it",
+        )
     found = reader.rows("quarantine", "detected_ms", columns=QUARANTINE.names, equal={"topic": parts["topic"]})
     at = pc.and_(
         pc.equal(found["partition"], int(parts["partition"])), pc.equal(found["kafka_offset"], int(parts["offset"]))

@@ -16,6 +16,7 @@ from controller.domain.errors import BadRecord
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.evidence_words import missed_text
 from controller.operations.plans.kept_plans import was_executed_later
+from controller.operations.text import count_text
 from controller.policy.usage.judged import (
     BY_TRAFFIC,
     FULL_END,
@@ -156,7 +157,7 @@ def realised_text(row: Mapping[str, Any]) -> str:
         return f"{predicted}, realised {_points(row['realised'])}{outside}"
     if row["why_not"] == NOT_YET:
         left = row["rounds_to_go"]
-        return f"{predicted}, not yet: {left} round{'' if left == 1 else 's'} to go"
+        return f"{predicted}, not judged yet: it takes {count_text(left, 'more round')}"
     return f"{predicted}, not judged: {_WHY_NOT[row['why_not']]}"
 
 

@@ -38,17 +38,21 @@ BALLAST = (sys.executable, "-m", "controller.cli.main")
 # The job shares this machine with the brokers, which serve clients and have priority.
 JOB_NICENESS = ("nice", "-n", "5")
 CONFIG_FILE = "ballast.yaml"
+MARKS = (CONFIG_FILE, "kafka", "logs")  # the folder of a cluster has all of these
 STORE = (sys.executable, "-m", "controller.brokers.reference.store.server")
 
 
 def check_unused(folder: Path) -> None:
-    """Raise ConfigError for a folder that holds a cluster already, and name its processes that still run."""
-    place = folder.resolve()
-    if not (place / CONFIG_FILE).exists():
+    """Raise ConfigError for a folder with anything in it; name what a cluster that was killed left running there."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
-    running = [str(pid) for pid in processes_of(place)]
-    what = f"and its processes still run: end them with `kill {' '.join(running)}`" if running else "that is over"
-    raise ConfigError(f"{place} holds a cluster {what}; give another folder, or delete this one")
+    place, left = folder.resolve(), []
+    # what works in somebody's own folder is not to be ended, nor is this command, which names the folder, too
+    if all((place / name).exists() for name in MARKS):
+        ours = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+        left = [str(pid) for pid in processes_of(place) if pid not in ours]
+    run = f"; processes of a cluster still run in it: to end them, `kill {' '.join(left)}`" if left else ""
+    raise ConfigError(f"{folder} is not empty: give a folder that is new{run}")
 
 
 def _address_of(page: Child) -> str:

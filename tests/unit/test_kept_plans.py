@@ -55,10 +55,10 @@ def said(driver: StepDriver, at: int = 0) -> str:
 def test_a_plan_waits_until_somebody_decides() -> None:
     driver = waiting()
     found = plan(driver)
-    line = plan_line(told(driver)[0])
+    line = plan_line(told(driver)[0], lambda round_id: f"decide about {round_id}")
     assert line.startswith(f"plan of round {ROUND}: 2 moves wait for approval")
-    assert line.endswith("; approve or decline it on the page")
-    kept = f"the plan of round {ROUND} is waiting, and others are held back meanwhile"
+    assert line.endswith(f"; decide about {ROUND}")
+    kept = f"the plan of round {ROUND} waits for an approval, and other moves are held back meanwhile"
     assert unrest([], [], plan=driver.state.plan)[0] == kept
     assert (found["round_id"], found["phase"], found["ended"], found["who"]) == (ROUND, "waiting", None, "")
     assert [one["decision_id"] for one in found["moves"]] == ["d0", "d1"]
@@ -92,6 +92,10 @@ def test_an_approved_plan_names_who_approved_and_what_was_carried_out_or_left_ou
 def test_a_declined_plan_stays_declined_when_it_is_forgotten() -> None:
     driver = waiting()
     driver.command("decline", round=ROUND)
+    kept = f"the plan of round {ROUND} was declined by tester, which holds others of its size back for a while"
+    assert unrest([], [], plan=driver.state.plan)[0] == kept
+    line = plan_line(told(driver)[-1], lambda round_id: "decide")
+    assert line == f"plan of round {ROUND}: declined by tester: test", "nothing is left to decide"
     driver.wait(driver.settings.approval_ms + 10_000, step_ms=5_000)
     assert driver.state.plan is None
     found = plan(driver)

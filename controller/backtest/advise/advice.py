@@ -14,7 +14,7 @@ from controller.brokers.pulsar.admin_commands import split_command, unload_comma
 from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.errors import BadRecord
 from controller.domain.ids import Bundle
-from controller.domain.reasons.words import describe_decision, describe_reason, describe_score
+from controller.domain.reasons.words import describe_decision, describe_score
 
 if TYPE_CHECKING:  # all strategies, which a command that prints a page's advice does without
     from controller.backtest.advise.rounds import ShadowRound
@@ -77,16 +77,16 @@ def _brokers(of: ShadowRound) -> list[dict[str, Any]]:
     skips = {d.source: d for d in of.result.decisions if d.kind is DecisionKind.SKIP and d.bundle is None}
     held = Counter(of.bundles["broker"].tolist())
     at = {str(broker): row for row, broker in enumerate(of.brokers["broker"].tolist())}
-    acts = of.acts  # which looks at every decision
+    targets = {d.target for d in of.result.decisions if d.kind is not DecisionKind.SKIP}
     rows = []
     for score in of.result.scores:
         broker, row = str(score["broker"]), at.get(str(score["broker"]))
-        skip = skips.get(broker) if not acts else None  # else its figures are those after the moves
-        reason = str(score["reason"] or "")
+        skip, reason = skips.get(broker), str(score["reason"] or "")
+        receives = broker in targets and not score["source"]
         rows.append(
             {
                 **score,
-                "words": describe_score(reason, skip.evidence, score["score"]) if skip else describe_reason(reason),
+                "words": describe_score(reason, skip.evidence if skip else {}, score["score"], receives),
                 "evidence": _short(skip) if skip else {},
                 "bundles": held[broker],
                 "msg_rate": _sum(of.brokers, row, "msg_rate_in", "msg_rate_out"),

@@ -10,7 +10,7 @@ from controller.cli.choices import bundle_states
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table, emit_text, rate_text
 from controller.domain.errors import BadRecord
-from controller.operations.bundles import unassigned_text
+from controller.operations.bundles import check_names, unassigned_text
 from controller.operations.overview import bundle_rows
 from controller.operations.reading import Reader
 from controller.operations.text import minute_text
@@ -40,6 +40,8 @@ def bundles(
         raise BadRecord("state", f"--state {state} is none of {', '.join(known)}")
     reader = Reader(settings_of(conf, profile, sets))
     rows, _ = bundle_rows(reader, namespace, broker, state)
+    if not rows and (namespace, broker) != (None, None):
+        check_names(reader.outline(), namespace, broker)
     if as_json:
         emit_json(rows[:limit])
         return

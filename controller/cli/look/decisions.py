@@ -12,6 +12,8 @@ from controller.cli.evidence_text import reason_text
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table, time_text
 from controller.cli.times import Since, moment_ms
+from controller.domain.errors import label
+from controller.operations.bundles import check_names, unknown_text
 from controller.operations.decision_summary import summarise
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
@@ -37,9 +39,12 @@ def decisions(
     since: Since = None, summary: Summary = False,
 ) -> None:  # fmt: skip
     """List decisions in the journal, of rounds and of the control step itself, newest first."""
-    view = EvidenceView(Reader(settings_of(conf, profile, sets)))
+    reader = Reader(settings_of(conf, profile, sets))
+    view = EvidenceView(reader)
     from_ms = moment_ms(since, wall_ms(), "--since") if since is not None else 0
     rows = view.decisions(round_id, broker, bundle, skips=skips or summary, from_ms=from_ms)
+    if not rows:
+        _check_names(reader, view, round_id, broker, bundle)
     if summary:
         rounds = [row for row in view.rounds() if row["at_ms"] >= from_ms and round_id in (None, row["round_id"])]
         _show_summary(summarise(rows, rounds), limit, as_json)
@@ -52,6 +57,24 @@ def decisions(
         typer.echo(f"{len(rows) - limit} more; --limit shows them")
 
 
+def _check_names(
+    reader: Reader, view: EvidenceView, round_id: str | None, broker: str | None, bundle: str | None
+) -> None:
+    """Raise NothingNamed for a name that neither the cluster nor any evidence knows."""
+    from controller.operations.explain import NothingNamed  # rarely needed, and commands start fast
+
+    if round_id is not None and not view.decisions(round_id=round_id, limit=1):  # also of a batch of the step
+        rounds = list(dict.fromkeys(row["round_id"] for row in view.rounds()))
+        if round_id not in rounds:
+            raise NothingNamed(unknown_text("round", round_id, rounds, "ballast rounds"))
+    if broker is not None and not view.decisions(broker=broker, limit=1):  # one of former times is in evidence alone
+        check_names(reader.outline(), broker=broker)
+    if bundle is not None and not view.decisions(bundle=bundle, limit=1):
+        state = reader.outline((bundle,)).state
+        if bundle not in state.bundles and bundle not in state.observed.bundles:
+            raise NothingNamed(f"no bundle is named {label(bundle)}: `ballast bundles` lists those that there are")
+
+
 def _show_summary(document: Mapping[str, Any], limit: int, as_json: bool) -> None:
     if as_json:
         emit_json(document)
@@ -60,7 +83,8 @@ def _show_summary(document: Mapping[str, Any], limit: int, as_json: bool) -> Non
     modes = ", ".join(f"{count} in {mode}" for mode, count in rounds["by_mode"].items())
     told = f"{count_text(rounds['total'], 'round')}{f' ({modes})' if modes else ''}"
     typer.echo(f"{told}, {rounds['acting']} with moves or splits")
-    typer.echo(f"{count_text(document['decisions'], 'decision')} for {count_text(len(actions), 'action')}")
+    decided = f"{count_text(document['decisions'], 'decision')} for {count_text(len(actions), 'action')}"
+    typer.echo(f"{decided}; {document['carried_out']} carried out")
     if document["held_back"]:
         held = count_text(document["held_back"], "decision")
         typer.echo(f"{held} held back: a plan waited for approval, or was declined")
@@ -78,8 +102,9 @@ def _show_summary(document: Mapping[str, Any], limit: int, as_json: bool) -> Non
         typer.echo(f"{len(actions) - limit} more; --limit shows them")
     if document["brokers"]:
         typer.echo("")
-        rows = [(row["broker"], row["gives"], row["takes"]) for row in document["brokers"]]
-        emit_table(["broker", "gives >", "takes >"], rows, "each action counted once")
+        rows = [(r["broker"], r["gave"], r["took"], r["would_give"], r["would_take"]) for r in document["brokers"]]
+        columns = ["broker", "gave >", "took >", "would give >", "would take >"]
+        emit_table(columns, rows, "gave, took: carried out; would: never carried out, each action counted once")
     if document["left"]:
         typer.echo("")
         left = [(reason_text(row["reason"]), row["count"]) for row in document["left"]]

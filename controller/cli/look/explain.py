@@ -87,7 +87,7 @@ def _print_decision(document: Mapping[str, Any]) -> None:
             ("from", _end_text(decision, decision["source"])),
             ("to", _end_text(decision, decision["target"])),
             ("outcome", _outcome_text(decision)),
-            ("approval", part_sentence(decision["plan"]) if decision["plan"] else None),
+            ("approval", part_sentence(decision["plan"]) if decision["plan"] else document["ahead"]),
         ]
     )
     print_realised(document["realised"])
@@ -169,7 +169,8 @@ def _print_round(document: Mapping[str, Any]) -> None:
 
 def _print_broker(document: Mapping[str, Any]) -> None:
     if document["state"] == "gone":
-        emit_text(f"{document['broker']} is gone: its session has ended; below is what was decided about it")
+        told = "below is what rounds decided about it; `ballast decisions` lists who got its bundles"
+        emit_text(f"{document['broker']} is gone: its session has ended; {told}")
         typer.echo("")
     if document["score"]:
         typer.echo(f"in round {document['last_round']['round_id']} at {time_text(document['last_round']['at_ms'])}:")

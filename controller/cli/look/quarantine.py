@@ -11,7 +11,7 @@ import typer
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_group, report_errors, settings_of
 from controller.cli.show import emit_facts, emit_json, emit_table, time_text
 from controller.cli.times import Since, moment_ms
-from controller.operations.quarantine import count_rules, quarantined, quarantined_record
+from controller.operations.quarantine import check_filters, count_rules, quarantined, quarantined_record
 from controller.operations.reading import Reader
 from controller.process.clock import wall_ms
 
@@ -30,8 +30,11 @@ def list_(
 ) -> None:  # fmt: skip
     """List records in quarantine, newest first: of the last day unless --since says otherwise."""
     since_ms = moment_ms(since or DAY, wall_ms(), "--since")
-    reader = Reader(settings_of(conf, profile, sets))
+    settings = settings_of(conf, profile, sets)
+    reader = Reader(settings)
     rows = quarantined(reader, since_ms, rule, topic)
+    if not rows:
+        check_filters(reader, settings, rule, topic)
     rules = count_rules(rows)
     if as_json:
         emit_json({"since_ms": since_ms, "total": len(rows), "rules": rules, "records": rows[:limit]})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import typer
+
 from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, report_errors, settings_of
 from controller.cli.show import duration_text, emit_json, emit_table, emit_text, percent_text, time_text
 from controller.operations.evidence_view import EvidenceView, no_rounds_text
@@ -19,7 +21,8 @@ def rounds(
     """List the rounds in the journal, newest first."""
     reader = Reader(settings_of(conf, profile, sets))
     view = EvidenceView(reader)
-    rows = view.with_plans(view.rounds()[:limit])
+    known = view.rounds()
+    rows = view.with_plans(known[:limit])
     if as_json:
         emit_json(rows)
         return
@@ -60,3 +63,5 @@ def rounds(
             for row in rows
         ],
     )
+    if len(known) > limit:
+        typer.echo(f"{len(known) - limit} more; --limit shows them")

@@ -207,7 +207,7 @@ def round_text(last: Mapping[str, Any] | None) -> str:
         return "none yet"
     sources = ", ".join(last["sources"]) or "none"
     when = f"at {time_text(last['at_ms'])} UTC"  # the id of a round is its time, too, but nobody reads milliseconds
-    who = f"{last['round_id']} {when} by {last['strategy']}, {duration_text(last['age_ms'])} ago"
+    who = f"{last['round_id']} {when} by {last['strategy']}, decided {duration_text(last['age_ms'])} ago"
     approval = f" ({last['approval']})" if last["approval"] else ""
     deeds = f"{count_text(last['moves'], 'move')}{approval}, {count_text(last['splits'], 'split')}"
     scores = f"mean load {percent_text(last['mean_score'])}, highest {percent_text(last['max_score'])}"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Annotated
 
 import typer
 
 from controller.cli.options import Conf, Profile, Sets, new_app, report_errors, settings_of
+from controller.config.settings import Settings
+from controller.domain.errors import BallastError, without_login
 from controller.process.access.named_tokens import new_token
 from controller.process.logs import configure_logs
 
@@ -40,6 +44,23 @@ def ui(
     configure_logs(settings.logging.level, settings.logging.json_lines, process="ui")
     from controller.ui.server import serve
 
+    def tell(address: str) -> None:
+        typer.echo(address)
+        Thread(target=_tell_of_no_tables, args=(settings,), daemon=True).start()  # a store may take its time
+
     given = settings.ui.token_file
     file = token_file or (Path(given) if given else None)
-    serve(settings, host or settings.ui.bind_host, settings.ui.port if port is None else port, file, typer.echo)
+    serve(settings, host or settings.ui.bind_host, settings.ui.port if port is None else port, file, tell)
+
+
+def _tell_of_no_tables(settings: Settings) -> None:
+    """Print that there are no tables yet. The page itself reports a store that cannot be read."""
+    from deltalake.exceptions import DeltaError
+
+    from controller.config.table_root import table_root
+
+    root = table_root(settings)
+    with suppress(BallastError, DeltaError, OSError):
+        if not root.exists("journal"):
+            place = without_login(root.root)
+            typer.echo(f"there are no tables at {place} yet; the page shows them as soon as there are")

@@ -23,7 +23,7 @@ from controller.process.interrupts import note_interrupts
 from controller.process.paths import RUN
 from controller.testbed.demo.figures import DemoFigures
 from controller.testbed.demo.pictures import NoPictures, take_pictures
-from controller.testbed.demo.scenario import Highlights, Scenario
+from controller.testbed.demo.scenario import LEAST_S, RELIEF_S, Highlights, Scenario
 from controller.testbed.demo.screen.base import Watching
 from controller.testbed.demo.screen.events import swaps_in
 from controller.testbed.demo.screen.plain import PlainLines
@@ -33,8 +33,8 @@ from controller.testbed.local_cluster import LocalCluster, check_unused
 
 app = new_app()
 MINUTES = (
-    "Each act waits at most a quarter of it, at least 45 s. "
-    "The demo ends once the balancer is calm, so it may take longer."
+    f"Each act waits at most a quarter of it for its effect, or {LEAST_S:g} s (for relief {RELIEF_S:g} s) if that is "
+    "more. The demo ends once the balancer is calm, so it may take longer."
 )
 
 
@@ -44,7 +44,9 @@ def demo(
     minutes: Annotated[float, typer.Option(help=MINUTES, min=1)] = 5.0,
     headless: Annotated[bool, typer.Option("--headless", help="Lines of text instead of the live view.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as one last JSON line.")] = False,
-    folder: Annotated[Path | None, typer.Option("--dir", help="Folder for all data; by default a new one.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Folder for all data, new or empty; by default a new one.")
+    ] = None,
     sets: Annotated[
         list[str] | None, typer.Option("--set", help="Override a value of the demo profile: section.key=value.")
     ] = None,

@@ -92,7 +92,8 @@ def decline(ctx: Context, command: Command) -> Effect:
 def _find_waiting(ctx: Context, command: Command) -> KeptPlan:
     wanted, plan = text_of(command, "round"), ctx.state.plan
     if plan is None or plan.phase is PlanPhase.DECLINED:
-        raise BadRecord("round", f"no plan waits for approval: that of {wanted} was decided, has expired or never was")
+        none = f"no plan waits for approval, so there is nothing to decide about round {wanted}"
+        raise BadRecord("round", f"{none}: it left no plan, its plan is over, or there is no such round")
     if plan.round_id != wanted:
         raise BadRecord("round", f"the plan of {wanted} does not wait; that of round {plan.round_id} does")
     if plan.phase is not PlanPhase.WAITING:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from controller.domain.decision import EXECUTED, KeptPlan, PlanPhase, Reason
+from controller.domain.decision import EXECUTED, MOVES, OF_STEP, KeptPlan, PlanPhase, Reason
 from controller.domain.entries import Entry
 
 MOVE, BEHIND, CARRIES_OUT = "move", "behind", "carries_out"  # parts of a decision in a plan
 HELD_BACK = frozenset({Reason.AWAITING_APPROVAL.value, Reason.PLAN_DECLINED.value})
+_MOVES = frozenset(kind.value for kind in MOVES)
 _OF_DECISION = ("round_id", "phase", "since_ms", "who", "why", "decided_ms", "ended", "ended_ms")
 Row = dict[str, Any]
 
@@ -49,7 +50,7 @@ def _begin(entry: Entry) -> Row:
         }
         for one in plan.moves
     ]
-    decided = {"who": plan.who, "why": plan.why, "decided_ms": None}
+    decided = {"who": plan.who, "why": plan.why, "decided_ms": None, "decided_seq": None}
     ended = {"ended": None, "ended_ms": None, "ended_seq": None}
     of_round = {"round_id": plan.round_id, "at_ms": plan.at_ms}
     begun = {"seq": entry.seq, "since_ms": entry.at_ms, "phase": plan.phase.value}
@@ -60,7 +61,7 @@ def _go_on(plan: Row, entry: Entry) -> None:
     data = entry.data
     if "phase" in data:
         plan |= {"phase": data["phase"], "who": data.get("who", ""), "why": data.get("why", "")}
-        plan["decided_ms"] = entry.at_ms
+        plan |= {"decided_ms": entry.at_ms, "decided_seq": entry.seq}
     for move in plan["moves"]:
         if move["decision_id"] in data.get("outcomes", {}):
             move |= {"outcome": data["outcomes"][move["decision_id"]], "outcome_ms": entry.at_ms}
@@ -121,6 +122,22 @@ def was_executed_later(decision: Mapping[str, Any]) -> bool:
     part = decision.get("plan")
     approved = part is not None and part["part"] == MOVE and part["outcome"] == EXECUTED
     return approved or decision.get("sent_as") is not None
+
+
+def may_go_ahead(decision: Mapping[str, Any]) -> bool:
+    """Whether a decision is a move that a round has carried out itself: one that may have gone ahead of others."""
+    moved = decision["kind"] in _MOVES and decision["outcome"] == EXECUTED and not decision["challenger"]
+    return moved and not str(decision["round_id"]).startswith(OF_STEP)
+
+
+def keeps_all_back(plan: Mapping[str, Any], decision: Mapping[str, Any], seq: int) -> bool:
+    """Whether the plan kept back all moves of the decision's round that could wait: it was that round's own, waited, or
+    was being carried out. A declined one keeps back only rounds of its size. `seq`: as for `find_part`."""
+    if plan["round_id"] == decision["round_id"]:
+        return True
+    kept = plan["seq"] < seq and (plan["ended_seq"] is None or plan["ended_seq"] > seq)
+    declined = plan["phase"] == PlanPhase.DECLINED.value and plan["decided_seq"] < seq
+    return bool(kept and not declined)
 
 
 def is_waiting(plan: Mapping[str, Any]) -> bool:

@@ -9,10 +9,10 @@ from typing import Any
 from controller.domain.decision import EXECUTED, PlanPhase, Reason
 from controller.domain.entries import Entry
 from controller.domain.errors import few_text
-from controller.domain.reasons.words import describe_reason
+from controller.domain.reasons.words import describe_reason, returns_in_exchange
 from controller.operations.evidence_words import missed_text
 from controller.operations.plans.kept_plans import BEHIND, CARRIES_OUT, fold_plans, is_waiting
-from controller.operations.text import count_text, time_text
+from controller.operations.text import count_text, percent_text, time_text
 
 MOST_MOVES = 3  # named in an entry's words
 _EXPIRED, _OVERTAKEN = "expired", "overtaken"
@@ -71,6 +71,17 @@ def part_sentence(part: Row) -> str:
     if part["ended"] == _EXPIRED:
         return f"It was not carried out: nobody decided about the plan before it expired at {_at(part['ended_ms'])}."
     return f"It was not carried out: {_BY_WHAT} overtook the plan at {_at(part['ended_ms'])}."
+
+
+def ahead_sentence(decision: Row, score: float | None) -> str:
+    """Why a move was carried out while others waited for an approval. `score`: of its source, as it was measured."""
+    if decision["reason"] == Reason.OVERRIDDEN.value:
+        why = "an override asks for it"
+    elif returns_in_exchange(decision):
+        why = f"it comes back for a move that cannot wait, off {decision['target']}"
+    else:
+        why = f"moves off a broker over its limit never do ({decision['source']}: {percent_text(score)} measured)"
+    return f"It did not wait for an approval: {why}."
 
 
 def _approved_sentence(part: Row) -> str:

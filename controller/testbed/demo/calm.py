@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from controller.domain.decision import KeptPlan
+from controller.domain.decision import KeptPlan, PlanPhase
 from controller.domain.ownership import IN_FLIGHT
 from controller.domain.state import ClusterState
 from controller.policy.strategies.steady.model import LEAST_LEVEL
@@ -77,7 +77,7 @@ def unrest(looks: Sequence[Look], under_way: Iterable[str], due: int = 0, plan: 
     """
     found = [f"{bundle} is under way" for bundle in under_way]
     if plan is not None:
-        found.append(f"the plan of round {plan.round_id} is {plan.phase.value}, and others are held back meanwhile")
+        found.append(describe_plan(plan))
     if len(looks) < due / 2:
         found.append(f"only {len(looks)} rounds came of {due} that were due: this machine is busy")
     if not looks:
@@ -87,6 +87,15 @@ def unrest(looks: Sequence[Look], under_way: Iterable[str], due: int = 0, plan: 
         found.append(f"the newest round still decided {newest.decided} moves or splits")
     found += [_describe(standing) for standing in newest.standings if standing.restless]
     return found or [f"all is well in the newest round, but not yet in {ROUNDS} running"]
+
+
+def describe_plan(plan: KeptPlan) -> str:
+    """How a plan that needs an approval, or was decided about, holds back the moves of later rounds."""
+    if plan.phase is PlanPhase.DECLINED:
+        by = f" by {plan.who}" if plan.who else ""
+        return f"the plan of round {plan.round_id} was declined{by}, which holds others of its size back for a while"
+    what = "waits for an approval" if plan.phase is PlanPhase.WAITING else "is being carried out"
+    return f"the plan of round {plan.round_id} {what}, and other moves are held back meanwhile"
 
 
 def _describe(standing: Standing) -> str:

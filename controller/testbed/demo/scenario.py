@@ -23,7 +23,7 @@ from controller.process.children import ProcessFailed
 from controller.process.clock import wall_ms
 from controller.sim.ownership.invariants import check_fold, check_rings
 from controller.testbed.checker.checker import check_store
-from controller.testbed.demo.calm import Look, Standing, calm_since, list_under_way, unrest
+from controller.testbed.demo.calm import Look, Standing, calm_since, describe_plan, list_under_way, unrest
 from controller.testbed.demo.figures import DemoFigures, rounds_of, splits_of, transfers_of
 from controller.testbed.demo.screen.base import Screen
 from controller.testbed.demo.workload import (
@@ -40,6 +40,7 @@ from controller.testbed.demo.workload import (
 from controller.testbed.local_cluster import LocalCluster
 
 DRAIN_S = 120.0  # messages unread after this count as lost, which must not happen on a slow machine
+LEAST_S, RELIEF_S = 45.0, 120.0  # the least that an act waits for its effect, if need be
 # The smallest deviation is acted on after eight rounds, and what remains of it after another eight.
 CALM_WITHIN_S = 120.0
 JOB_STOP_S = 60.0
@@ -72,7 +73,7 @@ class Scenario:
         self.cluster = cluster
         self._at_rest = at_rest
         self.screen = screen
-        self.step_s = max(45.0, minutes * 60 / 4)
+        self.step_s = max(LEAST_S, minutes * 60 / 4)
         self.figures = DemoFigures(tables=cluster.settings.tables.root)
         self.workload = Workload(cluster)
         self.highlights = Highlights()
@@ -156,6 +157,7 @@ class Scenario:
         self._wait(
             f"the first bundles of {name}",
             lambda state: any(r.state is State.OWNED and r.by and r.by.broker == name for r in state.bundles.values()),
+            by_moves=True,
         )
 
     def _kill(self) -> None:
@@ -209,11 +211,9 @@ class Scenario:
             self._act(f"not calm: {why}", counts=False)
 
     def _finish(self) -> None:
-        self.screen.closing()
-        self.highlights.entries = list(self.cluster.entries)
-        self.figures.take_balance(rounds_of(self.highlights.entries))
         self._act("check: was a message lost, stored twice or reordered?")
         self._end_rounds()
+        self._take_balance()
         self.workload.stop(DRAIN_S)
         self.cluster.tell("the checker reads the store and the clients' logs")
         report = check_store(self.cluster.folder / "store", [p for p in self.workload.logs if p.exists()], drained=True)
@@ -239,6 +239,13 @@ class Scenario:
             self.cluster.tell("the Spark job is stopped: there is nothing left to balance")
             self.cluster.children["job"].stop(JOB_STOP_S)
 
+    def _take_balance(self) -> None:
+        """The last round that is stored counts: clients still send, so its loads are as true as those before."""
+        _ = self.cluster.state  # reads what the job has written until it stopped
+        self.screen.closing()
+        self.highlights.entries = list(self.cluster.entries)
+        self.figures.take_balance(rounds_of(self.highlights.entries))
+
     # ------------------------------------------------------------ inside
 
     def _act(self, text: str, counts: bool = True) -> None:
@@ -262,7 +269,7 @@ class Scenario:
             hit = next((i for i, r in enumerate(rounds) if not r.relieved(overloaded, difference)), None)
             return hit is not None and any(r.relieved(overloaded, difference) for r in rounds[hit:])
 
-        if not self._wait(f"relief of {hot}", relieved, at_least_s=120) or not first:
+        if not self._wait(f"relief of {hot}", relieved, at_least_s=RELIEF_S, by_moves=True) or not first:
             return
         rounds = [r for r in rounds_of(self.cluster.entries) if r.journaled_ms > started_ms]
         peak = max(range(len(rounds)), key=lambda i: rounds[i].spread)
@@ -271,13 +278,18 @@ class Scenario:
         self.figures.skew_spread_after = round(end.spread, 3)
         self.figures.skew_to_relief_s = round((end.journaled_ms - started_ms) / 1000, 1)
 
-    def _wait(self, what: str, holds: Callable[[ClusterState], bool], at_least_s: float = 0.0) -> bool:
+    def _wait(
+        self, what: str, holds: Callable[[ClusterState], bool], at_least_s: float = 0.0, by_moves: bool = False
+    ) -> bool:
+        """Whether it came in time. `by_moves`: it comes by moves of rounds, which a plan may hold back."""
         try:
             self.cluster.wait_until(holds, max(self.step_s, at_least_s), what, needs="job")
         except ProcessFailed as error:
             if not self.cluster.children["job"].alive:
                 raise
-            self._act(f"not seen: {error}", counts=False)
+            plan = self.cluster.state.plan if by_moves else None
+            why = f"; {describe_plan(plan)}" if plan is not None else ""
+            self._act(f"not seen: {error}{why}", counts=False)
             return False
         return True
 

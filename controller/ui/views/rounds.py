@@ -82,11 +82,14 @@ def decision(cluster: LiveCluster, decision_id: str) -> Row:
     """One decision with all of its evidence. Raises NothingNamed."""
     view = cluster.evidence()
     of = {decision_id.rsplit("-", parts)[0] for parts in (1, 2)}  # ROUND-NUMBER, or ROUND-STRATEGY-NUMBER
-    at_ms = next((row["at_ms"] for row in view.rounds() if row["round_id"] in of), None)
+    rounds = [row for row in view.rounds() if row["round_id"] in of]
+    at_ms = rounds[0]["at_ms"] if rounds else None
     found = view.decisions(decision_id=decision_id, from_ms=at_ms or 0, up_to_ms=at_ms)
     if not found:
         raise NothingNamed(f"no decision is named {decision_id}; evidence older than its retention is gone")
-    return decision_document(found[0])
+    own = next((row for row in rounds if row["attempt_id"] == found[0]["attempt_id"]), None)
+    ahead, told = view.why_ahead(found[0], own), decision_document(found[0])
+    return {**told, "sentences": [*told["sentences"], *([ahead] if ahead else [])]}
 
 
 def _plan(head: Row, decisions: Sequence[Mapping[str, Any]]) -> Row:

@@ -46,6 +46,7 @@ from controller.policy.strategies.headroom import Headroom
 from controller.process.paths import ROOT
 from tests.short_run import ShortRun, play
 
+NO_BROKER = "no broker is named nosuch"
 READING = (
     *("status --offline", "brokers", "bundles", "decisions", "rounds", "journal", "namespace list", "mode"),
     *("strategy", "override list", "replay", "plan", "quarantine list"),
@@ -215,6 +216,51 @@ def test_rounds_are_newest_first(document: Any, run: ShortRun) -> None:
     assert [row["seq"] for row in rows] == [e.seq for e in reversed(run.entries) if e.kind is Kind.ROUND]
     assert "inputs_json" not in rows[0]
     assert [row["mode"] for row in rows][-3:] == ["shadow"] * 3
+
+
+def test_rounds_that_are_not_shown_are_counted(document: Any, ballast: Any) -> None:
+    rows = document("rounds --limit 1000")
+    assert ballast("rounds --limit 2")[1].endswith(f"\n{len(rows) - 2} more; --limit shows them\n")
+    assert "more; --limit" not in ballast("rounds --limit", str(len(rows)))[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("bundles --broker nosuch", f"{NO_BROKER}: `ballast brokers` lists those that there are, b1:8080, b2:8080, b3"),
+        ("bundles --namespace nosuch", "no namespace is named nosuch: `ballast namespace list` lists those that there "
+         "are, shop/clicks, shop/orders"),
+        ("bundles --namespace shop/orders --broker nosuch", NO_BROKER),
+        ("decisions --broker nosuch", NO_BROKER),
+        ("decisions --round nosuch", "no round is named nosuch: `ballast rounds` lists those that there are, 1"),
+        ("decisions --summary --round nosuch", "no round is named nosuch"),
+        ("decisions --bundle nosuch", "no bundle is named nosuch: `ballast bundles` lists those that there are"),
+    ],
+)  # fmt: skip
+def test_a_filter_by_a_name_that_nothing_has_is_an_error(ballast: Any, line: str, told: str) -> None:
+    for more in ([], ["--json"]):
+        code, out, err = ballast(line, *more)
+        assert (code, out, err.count("\n")) == (1, "", 1)
+        assert err.startswith(f"ballast: {told}")
+
+
+def test_a_filter_by_a_known_name_may_find_nothing(ballast: Any, document: Any, run: ShortRun) -> None:
+    assert document("bundles --broker b1:8080 --state free") == []
+    assert "no bundle matches" in ballast("bundles --namespace shop/orders --state assigning")[1]
+    assert document("decisions --since 2100-01-01 --broker b1:8080") == []
+    assert document("decisions --since 2100-01-01 --bundle", str(next(iter(run.state.bundles)))) == []
+    skipped = next(row for row in document("rounds --limit 1000") if not row["moves"] + row["splits"])
+    assert "no decision matches (`--skips`" in ballast("decisions --round", skipped["round_id"])[1]
+    batch = next(row["round_id"] for row in document("decisions --limit 1000") if row["round_id"].startswith("step-"))
+    assert document("decisions --since 2100-01-01 --round", batch) == [], "a batch of the step, which is no round"
+
+
+def test_a_broker_that_only_evidence_knows_is_a_filter_of_decisions(
+    document: Any, ballast: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.operations.bundles._brokers", lambda outline: ["b9:8080"])
+    assert document("decisions --since 2100-01-01 --broker b1:8080") == []
+    assert ballast("decisions --since 2100-01-01 --broker b7:8080")[0] == 1
 
 
 def test_stored_rounds_are_decided_again(document: Any, ballast: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -606,9 +652,9 @@ def test_what_hinders_a_start_is_one_line(
     with pytest.raises(SystemExit) as ended:
         main(line.split())
     err = capsys.readouterr().err
-    of_demo = line.startswith("demo")
-    assert ended.value.code == (1 if of_demo else 2)
-    assert ("README.md" if of_demo else "cannot read configuration file /no/such.yaml") in err
+    of_demo, others = "README.md is not empty: give a folder", "cannot read configuration file /no/such.yaml"
+    assert ended.value.code == 2
+    assert (of_demo if line.startswith("demo") else others) in err
     assert err.count("\n") == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -167,6 +168,21 @@ def test_what_was_held_back_was_not_made_once_the_plan_has_ended(tmp_path_factor
         status_of(Reader(story.run.settings), story.run.now_ms, None, "not asked")["last_round"]["approval"]
         == "held back"
     )
+
+
+@pytest.mark.parametrize("phase", ["waiting", "declined"])
+def test_a_move_that_did_not_wait_says_why(tmp_path_factory: pytest.TempPathFactory, tell: Tell, phase: str) -> None:
+    story = begin_waiting(tmp_path_factory.mktemp("ahead") / "tables")
+    if phase == "declined":
+        story.run.command("decline", round=story.round_id)
+    story.run.control = replace(story.run.control, overload_limit=0.01)
+    later = story.run.round()
+    decided = EvidenceView(Reader(story.run.settings)).decisions(round_id=later.round_id, skips=False)
+    moved = next(row["decision_id"] for row in decided if row["outcome"] == "executed")
+    sentence = "It did not wait for an approval: moves off a broker over its limit never do (b1:8080: "
+    waited = sentence in " ".join(tell(story, "explain", moved).split())
+    assert waited == (phase == "waiting"), "a declined plan kept nothing of this round back"
+    assert bool(told(tell, story, "explain", moved)["ahead"]) == waited
 
 
 @pytest.mark.parametrize("command", ["approve", "decline"])

@@ -49,6 +49,8 @@ def test_the_plan_is_what_the_next_round_decides(skewed: ShortRun, capsys: pytes
     entries = len(Journal(skewed.root).read_since(0))
     document = json.loads(ask(skewed, capsys, "--json"))
     assert document["moves"], "the skew is there to be planned on"
+    staying = [row for row in document["brokers"] if row["broker"] != document["moves"][0]["source"]]
+    assert all(" on average" in row["words"] for row in staying), "with their figures, though others move"
     assert len(Journal(skewed.root).read_since(0)) == entries, "nothing was executed"
     assert document["next_round_ms"] > skewed.state.round_at_ms
     assert any(note.startswith("The mode is live: ") for note in document["notes"])

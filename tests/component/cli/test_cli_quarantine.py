@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 
 import pytest
 
 from controller.cli.main import main
 from controller.ledger.append import append_rows
+from controller.process.paths import ROOT
 from tests.component.cli.conftest import Ballast, Document
 from tests.short_run import START_MS, ShortRun
 
@@ -36,12 +38,32 @@ def test_records_are_listed_newest_first_and_counted_by_rule(
 
 
 def test_a_filter_that_fits_nothing_says_what_there_is(ballast: Ballast) -> None:
-    code, out, _ = ballast(f"quarantine list {ALL} --rule not_jsn --topic commands")
+    code, out, _ = ballast(f"quarantine list {ALL} --rule too_deep --topic commands")
     assert code == 0
-    assert "no record of rule not_jsn and topic commands is in quarantine since" in out
+    assert "no record of rule too_deep and topic commands is in quarantine since" in out
     assert "but others are: rule " in out
     assert "; topic commands (" in out or ", commands (" in out
-    assert "nothing is in quarantine" in ballast("quarantine list --rule not_jsn")[1]
+    assert "nothing is in quarantine" in ballast("quarantine list --rule too_deep")[1]
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_rule_or_topic_that_there_is_not_is_an_error(ballast: Ballast, more: list[str]) -> None:
+    for line, told in (
+        (f"quarantine list {ALL} --rule not_jsn", "--rule not_jsn is none of "),
+        ("quarantine list --rule not_jsn", "--rule not_jsn is none of "),
+        ("quarantine list --topic nosuch", "--topic nosuch is none of broker-events, commands, load-reports"),
+    ):
+        code, out, err = ballast(line, *more)
+        assert (code, out, err.count("\n"), err.startswith(f"ballast: {told}")) == (2, "", 1, True)
+
+
+def test_rules_that_no_record_has_broken_yet_are_known(ballast: Ballast) -> None:
+    parsers = ("controller/domain/events.py", "controller/domain/strict_json.py", "controller/service/records.py")
+    named = {rule for file in parsers for rule in re.findall(r'BadRecord\("(\w+)"', (ROOT / file).read_text())}
+    assert {"not_json", "event_kind", "key_mismatch"} <= named
+    for rule in (*named, "bundle_name", "broker_id", "field_epoch", "conservation"):
+        assert ballast(f"quarantine list --rule {rule}")[0] == 0, rule
+    assert ballast("quarantine list --topic heartbeats")[0] == 0
 
 
 def test_without_a_time_it_is_the_last_day(document: Document, ballast: Ballast) -> None:
@@ -59,7 +81,10 @@ def test_a_record_is_shown_with_its_content(document: Document, ballast: Ballast
     assert base64.b64decode(binary["raw"]) == b"\xff\xfe"
     code, out, _ = ballast("quarantine show", binary["record"])
     assert (code, f"not UTF-8, so as base64:\n{binary['raw']}" in out) == (0, True)
-    for name, wrong in (("commands", "names no record"), ("commands-0@999", "no record commands-0@999")):
+    for name, wrong in (
+        ("commands", "`ballast quarantine list` prints it"),
+        ("commands-0@9", "no record commands-0@9"),
+    ):
         code, _, err = ballast("quarantine show", name)
         assert (code, wrong in err, err.count("\n")) == (2 if name == "commands" else 1, True, 1)
 

@@ -12,13 +12,16 @@ from typing import Any
 import pytest
 
 from controller.cli.main import main
+from controller.cli.tryout import demo as demo_command
 from controller.config.load import load_settings
 from controller.domain.entries import Entry, Kind
+from controller.domain.errors import BallastError
 from controller.ledger.journal_commit import Journal
 from controller.operations.liveness import OFFLINE
 from controller.operations.overview import status as status_of
 from controller.operations.reading import Reader
 from controller.operations.stopped import MAYBE_OVER, OVER, with_stop
+from controller.process.paths import ROOT
 from controller.ui.cluster import LiveCluster
 from controller.ui.heard import NOT_ASKED, Word
 from controller.ui.views.now import now as now_view
@@ -173,21 +176,52 @@ def test_a_controller_that_runs_has_not_stopped(short_run: ShortRun) -> None:
     assert "demo_is_over" not in told
 
 
-def test_a_folder_of_another_demo_is_refused_and_what_still_runs_in_it_named(
+def refusal(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a demo says that is to run in a folder where it may not."""
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", "--headless", "--dir", str(folder)])
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["ballast.yaml", "setup.py", ".git"])
+def test_a_demo_leaves_a_folder_alone_that_has_anything_in_it(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever works on it is not to be ended, and nothing in it to be deleted."""
+    (tmp_path / name).touch()
+    argv = [sys.executable, "-c", "import sys; sys.stdin.read()", f"{tmp_path}/{name}"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE):
+        assert refusal(tmp_path, capsys) == f"ballast demo: {tmp_path} is not empty: give a folder that is new\n"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_what_still_runs_in_the_folder_of_another_demo_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As after the SIGKILL of a demo, which leaves its processes behind."""
-
-    def told() -> str:
-        with pytest.raises(SystemExit) as ended:
-            main(["demo", "--headless", "--dir", str(tmp_path)])
-        assert ended.value.code == 2
-        return capsys.readouterr().err
-
     (tmp_path / "ballast.yaml").touch()
-    assert told() == (
-        f"ballast demo: {tmp_path} holds a cluster that is over; give another folder, or delete this one\n"
-    )
+    for name in ("kafka", "logs"):
+        (tmp_path / name).mkdir()
+    refused = f"ballast demo: {tmp_path} is not empty: give a folder that is new"
+    assert refusal(tmp_path, capsys) == f"{refused}\n"
     argv = [sys.executable, "-c", "import sys; sys.stdin.read()", f"{tmp_path}/ballast.yaml"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE) as left:
-        assert f"its processes still run: end them with `kill {left.pid}`;" in told()
+        told = f"; processes of a cluster still run in it: to end them, `kill {left.pid}`"
+        assert refusal(tmp_path, capsys) == f"{refused}{told}\n"
+    words = [sys.executable, "-m", "controller.cli.main", "demo", "--headless", "--dir", f"{tmp_path}/"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (2, f"{refused}\n"), "it does not mean itself"
+
+
+def test_a_demo_may_begin_in_an_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def started(where: Path, *more: object, **options: object) -> None:
+        raise BallastError(f"started in {where}")
+
+    monkeypatch.setattr(demo_command, "_run", started)
+    for folder in (tmp_path, tmp_path / "new"):
+        with pytest.raises(SystemExit):
+            main(["demo", "--headless", "--dir", str(folder)])
+        assert f"started in {folder};" in capsys.readouterr().err

@@ -59,7 +59,7 @@ def test_moves_are_judged_once_three_rounds_have_been_read(run: tuple[ShortRun, 
     told = realised_of(explain(round_id, "--json"))
     assert told
     assert all(row["why_not"] == NOT_YET and row["rounds_to_go"] == 3 for row in told)
-    assert "not yet: 3 rounds to go" in explain(round_id)
+    assert "not judged yet: it takes 3 more rounds" in explain(round_id)
 
     for _ in range(TO_JUDGE):
         cluster.round()
@@ -89,7 +89,7 @@ def realised_of(document: str) -> list[dict[str, Any]]:
         ({"realised": -0.058, "inside": True}, "predicted −6.1 %, realised −5.8 %"),
         ({"realised": 0.02, "inside": False}, "predicted −6.1 %, realised +2.0 %, outside the interval"),
         ({"why_not": FULL_END}, "predicted −6.1 %, not judged: the broker was at its limit"),
-        ({"why_not": NOT_YET, "rounds_to_go": 1}, "predicted −6.1 %, not yet: 1 round to go"),
+        ({"why_not": NOT_YET, "rounds_to_go": 1}, "predicted −6.1 %, not judged yet: it takes 1 more round"),
     ],
 )
 def test_words(row: dict[str, Any], text: str) -> None:

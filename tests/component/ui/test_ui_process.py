@@ -43,6 +43,25 @@ def test_it_serves_until_it_is_told_to_end(run: ShortRun) -> None:
                 assert next(live.iter_lines()).startswith("data: ")
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(15) == 0
+        assert process.stdout.read() == "", "the tables are there"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_page_without_tables_says_so(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "controller.cli.main", "ui", "--port", "0", "--set", NOWHERE]
+    process = subprocess.Popen(
+        [*argv, "--set", f"tables.root={tmp_path / 'none'}"], cwd=CODE, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("http://127.0.0.1:")
+        told = f"there are no tables at {tmp_path / 'none'} yet; the page shows them as soon as there are"
+        assert process.stdout.readline().strip() == told
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(15) == 0
     finally:
         process.kill()
         process.communicate()

@@ -144,7 +144,7 @@ def test_a_plan_that_nobody_decides_about_expires() -> None:
     driver.wait(10_000, step_ms=5_000)
     assert driver.state.plan is None
     assert last_plan_entry(driver).data == {"round_id": ROUND, "ended": "expired"}
-    assert "has expired" in refused(driver, "approve", round=ROUND)
+    assert "its plan is over" in refused(driver, "approve", round=ROUND)
 
 
 def test_a_restarted_controller_keeps_the_plan_and_gives_it_its_whole_time() -> None:

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from controller.cli.main import main
+from controller.config.load import load_settings
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.state import ClusterState
@@ -19,6 +20,7 @@ from controller.testbed.demo.screen.events import Events, Half
 from controller.testbed.demo.screen.plain import SIGN_OF_LIFE_S, PlainLines
 from controller.testbed.demo.screen.summary import choose_questions, next_lines, summary_lines
 from controller.testbed.demo.screen.view import LiveView
+from tests.unit.control.plan_driver import decide, move, running
 
 BUNDLE, OTHER = "demo/orders/0x90000000_0x98000000", "demo/metrics/0x60000000_0x70000000"
 A, B = "broker-1#1.n.1", "broker-3#1.n.1"
@@ -35,7 +37,7 @@ def owned(state: str, epoch: int, by: str | None, to: str | None = None, bundle:
 
 
 def lines(*entries: Entry, swaps: dict[str, Half] = NO_EXCHANGES) -> list[str]:
-    return Events(lambda round_id: swaps if round_id == ROUND else {}).lines(entries)
+    return Events(lambda round_id: swaps if round_id == ROUND else {}, lambda round_id: "").lines(entries)
 
 
 def test_events_are_told_in_a_line_and_the_rest_not_at_all() -> None:
@@ -80,7 +82,9 @@ def test_what_comes_back_in_an_exchange_says_for_which_bundle() -> None:
 class Cluster:
     """As much of a cluster as a screen looks at."""
 
-    def __init__(self, entries: list[Entry]) -> None:
+    def __init__(self, entries: list[Entry], *overrides: str) -> None:
+        self.config_file = Path("/tmp/my demo/ballast.yaml")
+        self.settings = load_settings(None, "demo", overrides, env={})
         self.entries = self.seen = entries
         self.operator = self.follower = self
         self.state = fold(ClusterState(), [e for e in entries if e.kind is Kind.REGISTERED])
@@ -179,6 +183,25 @@ def test_lines_tell_acts_waits_and_events_and_repeat_a_long_wait(monkeypatch: py
     ]
 
 
+@pytest.mark.parametrize(
+    ("overrides", "end"),
+    [([], "with the same words"), (["ui.token_file=/etc/tokens"], "with the same words, or on the page")],
+)
+def test_a_plan_that_waits_names_the_command_that_decides(
+    overrides: list[str], end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page is named only where one can log in there."""
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    driver = running()
+    decide(driver, move(driver, 0), move(driver, 1, "c:1"))
+    plan = next(e for e in driver.journal if e.kind is Kind.PLAN)
+    screen = PlainLines(Console(file=io.StringIO()))
+    screen.watch(Cluster([], *overrides))  # type: ignore[arg-type]
+    (line,) = screen.fresh_lines([plan])
+    command = "`ballast approve r10000000 --why REASON --conf '/tmp/my demo/ballast.yaml'`"
+    assert line.endswith(f"; decide with {command}, or `ballast decline` {end}")
+
+
 def test_what_to_ask_about_happened_in_this_run() -> None:
     swaps = {f"{ROUND}-0005": Half(BUNDLE, returning=True)}
     told = [
@@ -257,3 +280,4 @@ def test_the_help_says_that_it_may_take_longer_than_its_minutes(capsys: pytest.C
         main(["demo", "--help"])
     said = " ".join(capsys.readouterr().out.split())
     assert "The demo ends once the balancer is calm, so it may take longer." in said
+    assert "a quarter of it for its effect, or 45 s (for relief 120 s) if that is more." in said

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from controller.domain.entries import Entry
 from controller.operations.reading import Reader
-from controller.testbed.demo.screen.events import Events, swaps_in
+from controller.testbed.demo.screen.events import Events, decide_text, swaps_in
 from controller.testbed.local_cluster import LocalCluster
 
 LOOK_S = 0.5
@@ -55,7 +55,7 @@ class Watching:
         self.closed_at: int | None = None  # number of entries when the clients were about to stop
         self.lines: list[str] = []
         self._shown = 0
-        self._events = Events(swaps_in(lambda: Reader(self._cluster().settings)))
+        self._events = Events(swaps_in(lambda: Reader(self._cluster().settings)), self._decide_text)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -113,6 +113,10 @@ class Watching:
         self._shown = len(entries)
         self.lines += fresh
         return fresh
+
+    def _decide_text(self, round_id: str) -> str:
+        cluster = self._cluster()
+        return decide_text(round_id, cluster.config_file, cluster.settings.ui.token_file is not None)
 
     def _cluster(self) -> LocalCluster:
         if self.cluster is None:

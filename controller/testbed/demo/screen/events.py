@@ -6,8 +6,12 @@ round.
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from controller.domain.decision import Reason
@@ -30,13 +34,15 @@ class Half(NamedTuple):
 
 
 Swaps = Callable[[str], Mapping[str, Half]]  # round id -> halves of its swaps by decision id
+Decide = Callable[[str], str]  # round id -> how one decides about its plan
 
 
 class Events:
     """Takes every entry in order and describes those that are worth a line."""
 
-    def __init__(self, swaps: Swaps) -> None:
+    def __init__(self, swaps: Swaps, decide: Decide) -> None:
         self._swaps = swaps
+        self._decide = decide
         self._owners: dict[str, str] = {}  # bundle -> the broker that had it last
 
     def lines(self, entries: Iterable[Entry]) -> list[str]:
@@ -56,7 +62,7 @@ class Events:
         if entry.kind is Kind.REGISTERED:
             return f"{entry.broker} has joined"
         if entry.kind is Kind.PLAN:
-            return plan_line(entry)
+            return plan_line(entry, self._decide)
         if entry.kind in (Kind.ALARM, Kind.GUARD):
             return f"{entry.kind.value}: {words_of(entry.reason)} {short(entry.bundle) or entry.broker or ''}".rstrip()
         return None
@@ -100,10 +106,18 @@ def order_line(entry: Entry) -> str:
     return f"move {bundle}: {data['source']} → {data.get('target') or 'anywhere'}, {words_of(entry.reason)}"
 
 
-def plan_line(entry: Entry) -> str:
-    """A plan that waits and where to decide about it, or what became of a plan."""
-    where = "; approve or decline it on the page" if "moves" in entry.data else ""
-    return f"plan of round {entry.data['round_id']}: {plan_words.entry_text(entry).replace(TENANT, '')}{where}"
+def plan_line(entry: Entry, decide: Decide) -> str:
+    """A plan that waits and how to decide about it, or what became of a plan."""
+    round_id = str(entry.data["round_id"])
+    how = f"; {decide(round_id)}" if "moves" in entry.data else ""
+    return f"plan of round {round_id}: {plan_words.entry_text(entry).replace(TENANT, '')}{how}"
+
+
+def decide_text(round_id: str, conf: Path, on_page: bool) -> str:
+    """How one decides about the plan of a round. `on_page`: whether one can log in on the page."""
+    command = command_name()
+    typed = f"`{command} approve {round_id} --why REASON --conf {shlex.quote(str(conf))}`"
+    return f"decide with {typed}, or `{command} decline` with the same words{', or on the page' if on_page else ''}"
 
 
 def swaps_in(reader: Callable[[], Reader]) -> Swaps:
@@ -119,6 +133,11 @@ def swaps_in(reader: Callable[[], Reader]) -> Swaps:
         return {d["decision_id"]: Half(d["evidence"]["swapped_with"], returns_in_exchange(d)) for d in swapped}
 
     return halves
+
+
+def command_name() -> str:
+    """The command as one can type it here: with its path if `ballast` is not on the PATH."""
+    return "ballast" if shutil.which("ballast") else sys.argv[0]
 
 
 def words_of(reason: str | None) -> str:

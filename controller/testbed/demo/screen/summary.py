@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +10,7 @@ from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
 from controller.process.paths import locate_shipped
 from controller.testbed.demo.figures import DemoFigures
-from controller.testbed.demo.screen.events import Swaps, broker_of
+from controller.testbed.demo.screen.events import Swaps, broker_of, command_name
 
 WIDTH = 80
 
@@ -42,7 +40,7 @@ def next_lines(where: Path, asked: Sequence[tuple[str, str]]) -> Iterator[str]:
     """What to type next about what happened in this run."""
     yield f"tables, logs and configuration: {where}"
     yield f"look around: export BALLAST_CONF={where / 'ballast.yaml'}"
-    command = _command_name()
+    command = command_name()
     for name, about in asked:
         yield f"  {command} explain {name}"
         yield f"      {about}"
@@ -117,8 +115,3 @@ def _failover(figures: DemoFigures) -> str:
     if figures.failover_s is None:
         return "not seen in time"
     return f"{figures.failover_s:g} s from SIGKILL until all was served again, the lease included"
-
-
-def _command_name() -> str:
-    """The command as one can type it here: with its path if `ballast` is not on the PATH."""
-    return "ballast" if shutil.which("ballast") else sys.argv[0]
