@@ -20,10 +20,10 @@ QUICK := not slow and not faults and not soak and not cluster and not pulsar and
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# As pip does with an installed package: where the environment keeps Python from writing bytecode, every process would
-# compile the sources anew, which takes a command 0.1 s.
+# Compiles the sources, as pip does with an installed package. Where the environment keeps Python from writing bytecode,
+# each process would compile them anew, which takes a command 0.1 s.
 setup: $(STAMP) ## Install the virtual environment and the JARs; afterwards everything works offline
-	@$(BIN)/python -m compileall -q controller schemas jobs
+	-@$(BIN)/python -m compileall -q controller schemas jobs
 	@$(BIN)/python -m controller.process.setup
 
 demo: setup ## Run a cluster on this machine and watch it balance (ARGS="--brokers 4 --minutes 5 --headless --json")

@@ -67,7 +67,7 @@ def _print_brokers(advice: Advice, limit: int) -> None:
         f"after {count_text(advice.rounds, 'round')}",
     )  # fmt: skip
     if len(shown) < len(advice.brokers):
-        typer.echo(f"{count_text(len(advice.brokers) - len(shown), 'less loaded broker')}; --limit shows more")
+        typer.echo(f"{count_text(len(advice.brokers) - len(shown), 'more broker')}; --limit shows them")
 
 
 def _choose_brokers(advice: Advice, limit: int) -> Sequence[Row]:

@@ -87,8 +87,8 @@ def count_bundles(outline: Outline) -> BundleCounts:
 
 def unknown_text(what: str, name: str, known: Sequence[str], listing: str) -> str:
     """Says that nothing has this name, and what there is. `listing`: the command that lists all of it."""
-    there = f": `{listing}` lists those that there are, {few_text(known)}" if known else ", and there is none yet"
-    return f"no {what} is named {label(name)}{there}"
+    there = f"there {'is' if len(known) == 1 else 'are'} {few_text(known)} (`{listing}` lists all)"
+    return f"no {what} is named {label(name)}: {there if known else 'there is none yet'}"
 
 
 def check_names(outline: Outline, namespace: str | None = None, broker: str | None = None) -> None:

@@ -25,10 +25,11 @@ def summarise(decisions: Iterable[Row], rounds: Iterable[Row]) -> dict[str, Any]
     """The document of `ballast decisions --summary`, of rows as `EvidenceView` reads them.
 
     `rounds`: how many by mode, and how many acted or would have. `actions`: one row for each move, placement or split,
-    with its `count`, `first_ms` and `last_ms`, how often it was `carried_out`, the newest outcome, the most often
-    wanted first. `carried_out`: how often any was. `held_back`: how many decisions were not carried out because a plan
-    waited or was declined. `brokers`: what each `gave` and `took`, and what it `would_give` and `would_take` by actions
-    that were never carried out, each counted once. `left`: what was decided against, by reason.
+    with its `count`, `first_ms` and `last_ms`, how often it was `carried_out` and how often its order `fell_short`, the
+    newest outcome, the most often wanted first. `carried_out`: how often any was. `held_back`: how many decisions were
+    not carried out because a plan waited or was declined. `brokers`: what each `gave` and `took`, and what it
+    `would_give` and `would_take` by actions that were never carried out, each counted once; without those whose orders
+    fell short, as their bundles went elsewhere, or nowhere. `left`: what was decided against, by reason.
     """
     ran = [row for row in rounds if not row["challenger"]]
     counted = [row for row in decisions if not row["challenger"]]
@@ -54,11 +55,12 @@ def _fold_actions(decisions: Sequence[Row]) -> list[dict[str, Any]]:
     done: dict[tuple[Any, ...], set[str]] = {}
     for row in sorted(decisions, key=lambda row: row["at_ms"]):
         key = tuple(row[name] for name in _ONE_ACTION)
-        new = {**dict(zip(_ONE_ACTION, key, strict=True)), "count": 0, "first_ms": row["at_ms"]}
+        new = {**dict(zip(_ONE_ACTION, key, strict=True)), "count": 0, "fell_short": 0, "first_ms": row["at_ms"]}
         action = found.setdefault(key, new)
         action["count"] += 1
         action["last_ms"] = row["at_ms"]
         action["outcome"] = became_text(row)
+        action["fell_short"] += bool(missed_text(row))
         done.setdefault(key, set()).update(_done_as(row))
         action["carried_out"] = len(done[key])
     return sorted(found.values(), key=lambda action: (-action["count"], action["first_ms"], str(action["bundle"])))
@@ -74,8 +76,9 @@ def _done_as(decision: Row) -> list[str]:
 def _broker_rows(actions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     counts: dict[str, Counter[str]] = {}
     for action in actions:
-        if action["target"] is None:
-            continue  # a split
+        fell_short = action["fell_short"] and not action["carried_out"]
+        if action["kind"] == DecisionKind.SPLIT.value or fell_short:
+            continue
         gives, takes = ("gave", "took") if action["carried_out"] else ("would_give", "would_take")
         for broker, column in ((action["source"], gives), (action["target"], takes)):
             if broker is not None:

@@ -109,8 +109,8 @@ class EvidenceView:
         waited = any(keeps_all_back(plan, decision, seq) for plan in self.plans())
         if not waited and not self._held_back([of_round]):
             return None
-        score = self.score(of_round, decision["source"])
-        return ahead_sentence(decision, score["score"] if score is not None else None)
+        rows = (self.score(of_round, decision[end] or "") for end in ("source", "target"))
+        return ahead_sentence(decision, *(row["score"] if row is not None else None for row in rows))
 
     def why_round(self, of_round: Row) -> str | None:
         """Why a round was early or doubted readings; None for one that did neither."""

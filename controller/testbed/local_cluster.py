@@ -42,17 +42,22 @@ MARKS = (CONFIG_FILE, "kafka", "logs")  # the folder of a cluster has all of the
 STORE = (sys.executable, "-m", "controller.brokers.reference.store.server")
 
 
-def check_unused(folder: Path) -> None:
-    """Raise ConfigError for a folder with anything in it; name what a cluster that was killed left running there."""
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+def check_unused(folder: Path, of_cluster: str = "") -> None:
+    """Raise ConfigError for a folder with anything in it; name what a cluster that was killed left running there.
+
+    `of_cluster`: the part of the folder that is the cluster's.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is no folder")
+    if not folder.exists() or not any(folder.iterdir()):
         return
     place, left = folder.resolve(), []
     # what works in somebody's own folder is not to be ended, nor is this command, which names the folder, too
-    if all((place / name).exists() for name in MARKS):
+    if all((place / of_cluster / name).exists() for name in MARKS):
         ours = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
         left = [str(pid) for pid in processes_of(place) if pid not in ours]
     run = f"; processes of a cluster still run in it: to end them, `kill {' '.join(left)}`" if left else ""
-    raise ConfigError(f"{folder} is not empty: give a folder that is new{run}")
+    raise ConfigError(f"{folder} is not empty: give a folder that is new or empty{run}")
 
 
 def _address_of(page: Child) -> str:

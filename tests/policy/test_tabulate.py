@@ -50,6 +50,12 @@ def test_every_bundle_is_of_its_namespace(names: set[str]) -> None:
     assert [spaces[code] for code in codes.tolist()] == list(map(namespace_of_bundle, bundles))
 
 
+def test_one_odd_name_among_many_does_not_slow_the_others() -> None:
+    names = tuple(sorted([*(f"t/n/0x{n:08x}_0x{n + 1:08x}" for n in range(20_000)), "t/n/0x00000001_0x00000002/x"]))
+    spaces, codes = namespaces_of(names)
+    assert (spaces, np.bincount(codes).tolist()) == (("t/n", "t/n/0x00000001_0x00000002"), [20_000, 1])
+
+
 @given(names=st.lists(st.text("ab", max_size=3), max_size=9), in_order=st.booleans())
 def test_bundles_are_numbered_in_order(names: list[str], in_order: bool) -> None:
     rows = np.array(sorted(names) if in_order else names, object)

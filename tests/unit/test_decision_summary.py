@@ -79,5 +79,10 @@ def test_a_move_that_the_step_carried_out_later_is_counted_once() -> None:
 def test_an_order_that_fell_short_was_not_carried_out() -> None:
     order = {"outcome": "elsewhere", "owner": "c:1"}
     found = summarise([decision(10, "t/n/0", outcome="executed", order=order)], [])
-    assert (found["carried_out"], found["brokers"][0]["would_give"]) == (0, 1)
-    assert found["actions"][0]["outcome"] == "elsewhere: c:1 owns it"
+    assert (found["carried_out"], found["brokers"]) == (0, []), "it went neither where it was to go, nor stayed"
+    assert (found["actions"][0]["fell_short"], found["actions"][0]["outcome"]) == (1, "elsewhere: c:1 owns it")
+
+
+def test_an_unload_that_leaves_the_target_open_counts_for_who_gave() -> None:
+    found = summarise([decision(10, "t/n/0", outcome="executed", kind="unload", target=None)], [])
+    assert found["brokers"] == [{"broker": "a:1", "gave": 1, "took": 0, "would_give": 0, "would_take": 0}]

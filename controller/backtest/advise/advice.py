@@ -27,9 +27,9 @@ LISTED = ("pairs", "candidates")  # of evidence: long lists
 class Advice:
     """The advice of a round, after the rounds before it.
 
-    `brokers`: of every broker its score and load, and why it gives nothing away. `moves`, `splits`: in the order in
-    which to do them, each with its command. `left`: what was wanted and is not done. `earlier`: times at which rounds
-    before would have acted, in ms, with how many actions.
+    `brokers`: of every broker its score and load, and why it gives nothing away; their `evidence` counts the moves as
+    made. `moves`, `splits`: in the order in which to do them, each with its command. `left`: what was wanted and is not
+    done. `earlier`: times at which rounds before would have acted, in ms, with how many actions.
     """
 
     strategy: str
@@ -74,14 +74,16 @@ def advice_of(rounds: Sequence[ShadowRound], boundaries: Mapping[str, int], usab
 
 
 def _brokers(of: ShadowRound) -> list[dict[str, Any]]:
-    skips = {d.source: d for d in of.result.decisions if d.kind is DecisionKind.SKIP and d.bundle is None}
+    of_brokers = (d for d in of.result.decisions if d.kind is DecisionKind.SKIP and d.bundle is None)
+    skips = {(d.source, d.reason.value): d for d in of_brokers}
     held = Counter(of.bundles["broker"].tolist())
     at = {str(broker): row for row, broker in enumerate(of.brokers["broker"].tolist())}
     targets = {d.target for d in of.result.decisions if d.kind is not DecisionKind.SKIP}
     rows = []
     for score in of.result.scores:
         broker, row = str(score["broker"]), at.get(str(score["broker"]))
-        skip, reason = skips.get(broker), str(score["reason"] or "")
+        reason = str(score["reason"] or "")
+        skip = skips.get((broker, reason))
         receives = broker in targets and not score["source"]
         rows.append(
             {

@@ -13,9 +13,9 @@ from controller.cli.options import AsJson, Conf, Limit, Profile, Sets, new_app, 
 from controller.cli.show import emit_json, emit_table, time_text
 from controller.cli.times import Since, moment_ms
 from controller.domain.errors import label
-from controller.operations.bundles import check_names, unknown_text
+from controller.operations.bundles import check_names
 from controller.operations.decision_summary import summarise
-from controller.operations.evidence_view import EvidenceView
+from controller.operations.evidence_view import EvidenceView, no_rounds_text
 from controller.operations.reading import Reader
 from controller.operations.text import count_text
 from controller.process.clock import wall_ms
@@ -63,16 +63,18 @@ def _check_names(
     """Raise NothingNamed for a name that neither the cluster nor any evidence knows."""
     from controller.operations.explain import NothingNamed  # rarely needed, and commands start fast
 
-    if round_id is not None and not view.decisions(round_id=round_id, limit=1):  # also of a batch of the step
-        rounds = list(dict.fromkeys(row["round_id"] for row in view.rounds()))
-        if round_id not in rounds:
-            raise NothingNamed(unknown_text("round", round_id, rounds, "ballast rounds"))
-    if broker is not None and not view.decisions(broker=broker, limit=1):  # one of former times is in evidence alone
-        check_names(reader.outline(), broker=broker)
-    if bundle is not None and not view.decisions(bundle=bundle, limit=1):
-        state = reader.outline((bundle,)).state
-        if bundle not in state.bundles and bundle not in state.observed.bundles:
-            raise NothingNamed(f"no bundle is named {label(bundle)}: `ballast bundles` lists those that there are")
+    # what there is no more, and batches of the control step, only evidence knows: to ask it takes longest
+    outline = reader.outline((bundle,) if bundle is not None else ())
+    state = outline.state
+    known = {row["round_id"] for row in view.rounds()} if round_id is not None else set()
+    if round_id is not None and round_id not in known and not view.decisions(round_id, limit=1):
+        kept = "`ballast rounds` lists those that are kept" if known else no_rounds_text(state)
+        raise NothingNamed(f"no round is named {label(round_id)}: {kept}")
+    if broker is not None and broker not in state.brokers and not view.decisions(broker=broker, limit=1):
+        check_names(outline, broker=broker)
+    there = bundle is None or bundle in state.bundles or bundle in state.observed.bundles
+    if bundle is not None and not there and not view.decisions(bundle=bundle, limit=1):
+        raise NothingNamed(f"no bundle is named {label(bundle)}: `ballast bundles` lists all")
 
 
 def _show_summary(document: Mapping[str, Any], limit: int, as_json: bool) -> None:
@@ -90,10 +92,11 @@ def _show_summary(document: Mapping[str, Any], limit: int, as_json: bool) -> Non
         typer.echo(f"{held} held back: a plan waited for approval, or was declined")
     typer.echo("")
     emit_table(
-        ["kind", "bundle", "from", "to", "reason …", "times >", "first (UTC)", "last (UTC)", "newest outcome"],
+        ["kind", "bundle", "from", "to", "reason …", "times >", "done >", "first (UTC)", "last (UTC)",
+         "newest outcome"],
         [
             (a["kind"], a["bundle"], a["source"], a["target"], reason_text(a["reason"]), a["count"],
-             time_text(a["first_ms"]), time_text(a["last_ms"]), a["outcome"])
+             a["carried_out"], time_text(a["first_ms"]), time_text(a["last_ms"]), a["outcome"])
             for a in actions[:limit]
         ],
         empty="no round wanted anything",
@@ -104,7 +107,8 @@ def _show_summary(document: Mapping[str, Any], limit: int, as_json: bool) -> Non
         typer.echo("")
         rows = [(r["broker"], r["gave"], r["took"], r["would_give"], r["would_take"]) for r in document["brokers"]]
         columns = ["broker", "gave >", "took >", "would give >", "would take >"]
-        emit_table(columns, rows, "gave, took: carried out; would: never carried out, each action counted once")
+        title = "gave, took: what was carried out; would give, would take: actions never carried out, each counted once"
+        emit_table(columns, rows, title)
     if document["left"]:
         typer.echo("")
         left = [(reason_text(row["reason"]), row["count"]) for row in document["left"]]

@@ -32,7 +32,9 @@ def demo(
     headless: Annotated[bool, typer.Option("--headless", help="Lines of text instead of the live view.")] = False,
     short: Annotated[bool, typer.Option("--short", help="End once the first skew is relieved.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as one last JSON line.")] = False,
-    folder: Annotated[Path | None, typer.Option("--dir", help="Folder for all data; by default a new one.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--dir", help="Folder for all data, new or empty; by default a new one.")
+    ] = None,
     base_port: Annotated[
         int, typer.Option(help="ZooKeeper's port; the others are the next 99 at most.", min=1_024, max=65_400)
     ] = BASE_PORT,

@@ -9,7 +9,7 @@ from typing import Any
 from controller.domain.decision import EXECUTED, PlanPhase, Reason
 from controller.domain.entries import Entry
 from controller.domain.errors import few_text
-from controller.domain.reasons.words import describe_reason, returns_in_exchange
+from controller.domain.reasons.words import describe_reason
 from controller.operations.evidence_words import missed_text
 from controller.operations.plans.kept_plans import BEHIND, CARRIES_OUT, fold_plans, is_waiting
 from controller.operations.text import count_text, percent_text, time_text
@@ -73,14 +73,15 @@ def part_sentence(part: Row) -> str:
     return f"It was not carried out: {_BY_WHAT} overtook the plan at {_at(part['ended_ms'])}."
 
 
-def ahead_sentence(decision: Row, score: float | None) -> str:
-    """Why a move was carried out while others waited for an approval. `score`: of its source, as it was measured."""
+def ahead_sentence(decision: Row, source: float | None, target: float | None) -> str:
+    """Why a move was carried out while others waited for an approval. `source`, `target`: their scores, as measured."""
     if decision["reason"] == Reason.OVERRIDDEN.value:
         why = "an override asks for it"
-    elif returns_in_exchange(decision):
+    elif decision["evidence"].get("swapped_with") and (source or 0.0) < (target or 0.0):
         why = f"it comes back for a move that cannot wait, off {decision['target']}"
     else:
-        why = f"moves off a broker over its limit never do ({decision['source']}: {percent_text(score)} measured)"
+        measured = f" ({decision['source']}: {percent_text(source)} measured)" if source is not None else ""
+        why = f"moves off a broker over its limit never do{measured}"
     return f"It did not wait for an approval: {why}."
 
 

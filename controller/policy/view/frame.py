@@ -286,12 +286,16 @@ def _find_namespace_runs(bundles: Sequence[str]) -> list[tuple[str, int]]:
     at = 0
     while at < len(bundles):
         namespace, _, range_text = bundles[at].rpartition("/")
-        beyond = f"{namespace}/0y"  # its ranges
-        end = bisect_left(bundles, beyond, at) if range_text.startswith("0x") else at + 1
-        if set(map(str.rfind, bundles[at:end], repeat("/"))) != {len(namespace)}:  # something follows a range
-            end = at + 1
-        runs.append((namespace, end - at))
-        at = end
+        if not range_text.startswith("0x"):
+            runs.append((namespace, 1))
+            at += 1
+            continue
+        run = bundles[at : bisect_left(bundles, f"{namespace}/0y", at)]  # up to what is beyond its ranges
+        if set(map(str.rfind, run, repeat("/"))) == {len(namespace)}:
+            runs.append((namespace, len(run)))
+        else:  # something follows a range
+            runs += ((name.rpartition("/")[0], 1) for name in run)
+        at += len(run)
     return runs
 
 

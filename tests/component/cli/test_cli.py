@@ -227,14 +227,14 @@ def test_rounds_that_are_not_shown_are_counted(document: Any, ballast: Any) -> N
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("bundles --broker nosuch", f"{NO_BROKER}: `ballast brokers` lists those that there are, b1:8080, b2:8080, b3"),
-        ("bundles --namespace nosuch", "no namespace is named nosuch: `ballast namespace list` lists those that there "
-         "are, shop/clicks, shop/orders"),
+        ("bundles --broker nosuch", f"{NO_BROKER}: there are b1:8080, b2:8080, b3"),
+        ("bundles --namespace nosuch", "no namespace is named nosuch: there are shop/clicks, shop/orders (`ballast "
+         "namespace list` lists all)"),
         ("bundles --namespace shop/orders --broker nosuch", NO_BROKER),
         ("decisions --broker nosuch", NO_BROKER),
-        ("decisions --round nosuch", "no round is named nosuch: `ballast rounds` lists those that there are, 1"),
+        ("decisions --round nosuch", "no round is named nosuch: `ballast rounds` lists those that are kept"),
         ("decisions --summary --round nosuch", "no round is named nosuch"),
-        ("decisions --bundle nosuch", "no bundle is named nosuch: `ballast bundles` lists those that there are"),
+        ("decisions --bundle nosuch", "no bundle is named nosuch: `ballast bundles` lists all"),
     ],
 )  # fmt: skip
 def test_a_filter_by_a_name_that_nothing_has_is_an_error(ballast: Any, line: str, told: str) -> None:
@@ -652,7 +652,7 @@ def test_what_hinders_a_start_is_one_line(
     with pytest.raises(SystemExit) as ended:
         main(line.split())
     err = capsys.readouterr().err
-    of_demo, others = "README.md is not empty: give a folder", "cannot read configuration file /no/such.yaml"
+    of_demo, others = "README.md is no folder", "cannot read configuration file /no/such.yaml"
     assert ended.value.code == 2
     assert (of_demo if line.startswith("demo") else others) in err
     assert err.count("\n") == 1

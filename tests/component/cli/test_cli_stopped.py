@@ -192,7 +192,9 @@ def test_a_demo_leaves_a_folder_alone_that_has_anything_in_it(
     (tmp_path / name).touch()
     argv = [sys.executable, "-c", "import sys; sys.stdin.read()", f"{tmp_path}/{name}"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE):
-        assert refusal(tmp_path, capsys) == f"ballast demo: {tmp_path} is not empty: give a folder that is new\n"
+        assert (
+            refusal(tmp_path, capsys) == f"ballast demo: {tmp_path} is not empty: give a folder that is new or empty\n"
+        )
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -203,7 +205,7 @@ def test_what_still_runs_in_the_folder_of_another_demo_is_named(
     (tmp_path / "ballast.yaml").touch()
     for name in ("kafka", "logs"):
         (tmp_path / name).mkdir()
-    refused = f"ballast demo: {tmp_path} is not empty: give a folder that is new"
+    refused = f"ballast demo: {tmp_path} is not empty: give a folder that is new or empty"
     assert refusal(tmp_path, capsys) == f"{refused}\n"
     argv = [sys.executable, "-c", "import sys; sys.stdin.read()", f"{tmp_path}/ballast.yaml"]
     with subprocess.Popen(argv, stdin=subprocess.PIPE) as left:

@@ -115,7 +115,7 @@ def plan_line(entry: Entry, decide: Decide) -> str:
 
 def decide_text(round_id: str, conf: Path, on_page: bool) -> str:
     """How one decides about the plan of a round. `on_page`: whether one can log in on the page."""
-    command = command_name()
+    command = shlex.quote(command_name())
     typed = f"`{command} approve {round_id} --why REASON --conf {shlex.quote(str(conf))}`"
     return f"decide with {typed}, or `{command} decline` with the same words{', or on the page' if on_page else ''}"
 

@@ -23,7 +23,7 @@ from controller.testbed.pulsar.traffic.library import import_pulsar
 def run_demo(where: Path, spec: ClusterSpec, console: Console, *, drawn: bool, short: bool) -> PulsarDemoFigures:
     """Run it and stop everything. `drawn`: a live view instead of lines. Raises ConfigError for a used folder."""
     import_pulsar()
-    check_unused(where / "ballast")
+    check_unused(where, "ballast")
     screen: Watching = LiveView(console) if drawn else PlainLines(console)
     with screen:
         pulsar = PulsarCluster(where / "pulsar", spec, screen.doing)
