@@ -84,9 +84,9 @@ class LargeCluster:
             entries.append(Entry(seq, Kind.ROUND, INSTANCE, n, at_ms, attempt_id=f"attempt-{n}", data=data))
         for start in range(0, self.size.rounds, ROUNDS_A_FILE):
             numbers = range(start, min(start + ROUNDS_A_FILE, self.size.rounds))
-            self._append("broker_scores", pa.concat_tables(self._scores(n) for n in numbers))
-            self._append("decisions", pa.concat_tables(self._decisions(n) for n in numbers))
-            self._append("rounds", arrow_table(TABLES["rounds"], self._rounds(numbers)))
+            self._append_merged("broker_scores", pa.concat_tables(self._scores(n) for n in numbers))
+            self._append_merged("decisions", pa.concat_tables(self._decisions(n) for n in numbers))
+            self._append_merged("rounds", arrow_table(TABLES["rounds"], self._rounds(numbers)))
         journal.commit(entries, INSTANCE, 0)
 
     def _common(self, n: int, rows: int) -> dict[str, Any]:
@@ -182,6 +182,10 @@ class LargeCluster:
         return _table("broker_panes", columns, count)
 
     def _append(self, name: str, rows: pa.Table) -> None:
+        write_deltalake(self.root.open(name), rows, mode="append")
+
+    def _append_merged(self, name: str, rows: pa.Table) -> None:
+        """As the maintenance leaves them."""
         write_deltalake(self.root.open(name), rows, mode="append", writer_properties=merge_properties(name))
 
 

@@ -174,6 +174,7 @@ def test_who_wants_a_few_entries_reads_a_small_part_of_a_merged_journal(root: Ta
     sizes = [groups.row_group(n).num_rows for n in range(groups.num_row_groups)]
     assert sum(sizes) == 3 * of_a_commit
     assert max(sizes) <= 2**14, "a reader decodes the groups that may have what it wants"
+    assert groups.row_group(0).column(0).compression == "ZSTD", "as delta-rs merges by itself"
 
 
 def test_entries_are_dropped_only_below_every_base_snapshot(root: TableRoot) -> None:
@@ -395,6 +396,8 @@ def test_expired_panes_go_and_the_rest_is_merged(root: TableRoot) -> None:
     assert tended.merged_files == 10
     ends = root.open("broker_panes").to_pyarrow_table()["pane_end_ms"].to_pylist()
     assert min(ends) >= (NOW_MS - WEEK_MS) // DAY_MS * DAY_MS
+    (merged,) = root.open("broker_panes").file_uris()
+    assert pq.ParquetFile(merged).metadata.row_group(0).column(0).compression == "ZSTD"
     assert tend(root, "broker_panes") == Tended("broker_panes")
 
 
