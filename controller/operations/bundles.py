@@ -16,6 +16,7 @@ from controller.domain.pulsar_policies import placement_of
 from controller.domain.settings.placement import PlacementSettings
 from controller.domain.state import METADATA, ClusterState
 from controller.ledger.partial.outline import Outline
+from controller.operations.reading import NothingNamed
 from controller.operations.text import count_text
 
 Row = dict[str, Any]
@@ -85,7 +86,7 @@ def count_bundles(outline: Outline) -> BundleCounts:
     return BundleCounts(states, owned, coming)
 
 
-def unknown_text(what: str, name: str, known: Sequence[str], listing: str) -> str:
+def _unknown_text(what: str, name: str, known: Sequence[str], listing: str) -> str:
     """Says that nothing has this name, and what there is. `listing`: the command that lists all of it."""
     there = f"there {'is' if len(known) == 1 else 'are'} {few_text(known)} (`{listing}` lists all)"
     return f"no {what} is named {label(name)}: {there if known else 'there is none yet'}"
@@ -95,12 +96,10 @@ def check_names(outline: Outline, namespace: str | None = None, broker: str | No
     """Raise NothingNamed for a namespace or a broker that the cluster does not know."""
     found = ""
     if namespace is not None and namespace not in (spaces := _namespaces(outline)):
-        found = unknown_text("namespace", namespace, spaces, "ballast namespace list")
+        found = _unknown_text("namespace", namespace, spaces, "ballast namespace list")
     elif broker is not None and broker not in (brokers := _brokers(outline)):
-        found = unknown_text("broker", broker, brokers, "ballast brokers")
+        found = _unknown_text("broker", broker, brokers, "ballast brokers")
     if found:
-        from controller.operations.explain import NothingNamed  # it imports this module
-
         raise NothingNamed(found)
 
 

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from controller.domain.decision import EXECUTED, DecisionKind
+from controller.domain.decision import DecisionKind
 from controller.operations.evidence_view import carried_out_as
 from controller.operations.evidence_words import missed_text
-from controller.operations.plans.kept_plans import is_held_back, was_executed_later
+from controller.operations.plans.kept_plans import is_held_back, was_executed
 from controller.operations.plans.plan_words import became_text
 
 Row = Mapping[str, Any]
@@ -69,8 +69,7 @@ def _fold_actions(decisions: Sequence[Row]) -> list[dict[str, Any]]:
 def _done_as(decision: Row) -> list[str]:
     """The id by which the journal has what a decision caused; none if it was not carried out. A round's decision that
     the control step carried out later, and the step's own, have one id."""
-    executed = decision["outcome"] == EXECUTED or was_executed_later(decision)
-    return [carried_out_as(dict(decision))] if executed and not missed_text(decision) else []
+    return [carried_out_as(dict(decision))] if was_executed(decision) and not missed_text(decision) else []
 
 
 def _broker_rows(actions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
-from controller.domain.errors import BadRecord, BallastError
+from controller.domain.errors import BadRecord
 from controller.domain.ids import Bundle
 from controller.domain.overrides import Override
 from controller.domain.ownership import State
@@ -22,7 +22,7 @@ from controller.domain.state import ClusterState
 from controller.operations.bundles import observed_row, ownership_row
 from controller.operations.evidence_view import EvidenceView, carried_out_as
 from controller.operations.evidence_words import candidates_of, giver_of, is_chosen, result_text
-from controller.operations.reading import NoTables, Reader
+from controller.operations.reading import NoTables, NothingNamed, Reader
 from controller.operations.realised_moves import judge_moves
 from controller.operations.why.commanded import (
     commands_about,
@@ -36,10 +36,6 @@ from controller.operations.why.commanded import (
 HISTORY = 50  # entries and decisions of a bundle or broker that a document contains
 LOOK_BACK = 20  # rounds that are searched for a bundle as a candidate
 Row = dict[str, Any]
-
-
-class NothingNamed(BallastError):
-    """Raised when no decision, round, broker or bundle has the given name."""
 
 
 def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from controller.config.settings import Settings
 from controller.domain.errors import BadRecord, few_text, label, shown
 from controller.loads.rules import RULES
-from controller.operations.explain import NothingNamed
-from controller.operations.reading import Reader
+from controller.operations.reading import NothingNamed, Reader
 from schemas.load_tables import QUARANTINE
 
 _RAW = ("raw", "raw_base64")

@@ -30,6 +30,10 @@ class NoTables(BallastError):
     """Raised when there is no journal at the configured place of the tables."""
 
 
+class NothingNamed(BallastError):
+    """Raised when no decision, round, broker or bundle has the given name."""
+
+
 class MissingTable(BallastError):
     """Raised when a table is not there that must have rows, as the journal names them."""
 

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from controller.domain.decision import EARLY, EXECUTED, DecisionKind
+from controller.domain.decision import EARLY, EXECUTED
 from controller.domain.errors import BadRecord
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.evidence_words import missed_text
-from controller.operations.plans.kept_plans import was_executed_later
+from controller.operations.plans.kept_plans import MOVE_KINDS, was_executed
 from controller.operations.text import count_text
 from controller.policy.usage.judged import (
     BY_TRAFFIC,
@@ -29,7 +29,6 @@ from controller.policy.usage.judged import (
     Move,
 )
 
-MOVES = (DecisionKind.TRANSFER.value, DecisionKind.UNLOAD.value)
 NEWEST = 5  # rounds judged for one document; each takes six stored frames and more
 Row = dict[str, Any]
 _WHY_NOT = {
@@ -67,8 +66,7 @@ def judge_moves(view: EvidenceView, decisions: Sequence[Row], window_ms: int) ->
 
 def is_executed_move(decision: Row) -> bool:
     """Whether a decision moved a bundle, at once or when it was approved, and to where it decided."""
-    done = decision["outcome"] == EXECUTED or was_executed_later(decision)
-    return decision["kind"] in MOVES and done and not missed_text(decision)
+    return decision["kind"] in MOVE_KINDS and was_executed(decision) and not missed_text(decision)
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,8 +29,7 @@ from controller.config.http_access import http_access
 from controller.config.settings import Settings
 from controller.domain.errors import BadRecord, BallastError, ConfigError, describe_error
 from controller.domain.strict_json import parse_strictly
-from controller.operations.explain import NothingNamed
-from controller.operations.reading import NoTables
+from controller.operations.reading import NoTables, NothingNamed
 from controller.process.access.access import HttpAccess, check_exposure
 from controller.process.access.loopback import is_loopback
 from controller.process.access.named_tokens import NamedTokens

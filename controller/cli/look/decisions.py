@@ -16,7 +16,7 @@ from controller.domain.errors import label
 from controller.operations.bundles import check_names
 from controller.operations.decision_summary import summarise
 from controller.operations.evidence_view import EvidenceView, no_rounds_text
-from controller.operations.reading import Reader
+from controller.operations.reading import NothingNamed, Reader
 from controller.operations.text import count_text
 from controller.process.clock import wall_ms
 
@@ -61,8 +61,6 @@ def _check_names(
     reader: Reader, view: EvidenceView, round_id: str | None, broker: str | None, bundle: str | None
 ) -> None:
     """Raise NothingNamed for a name that neither the cluster nor any evidence knows."""
-    from controller.operations.explain import NothingNamed  # rarely needed, and commands start fast
-
     # what there is no more, and batches of the control step, only evidence knows: to ask it takes longest
     outline = reader.outline((bundle,) if bundle is not None else ())
     state = outline.state

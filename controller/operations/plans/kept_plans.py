@@ -14,7 +14,7 @@ from controller.domain.entries import Entry
 
 MOVE, BEHIND, CARRIES_OUT = "move", "behind", "carries_out"  # parts of a decision in a plan
 HELD_BACK = frozenset({Reason.AWAITING_APPROVAL.value, Reason.PLAN_DECLINED.value})
-_MOVES = frozenset(kind.value for kind in MOVES)
+MOVE_KINDS = frozenset(kind.value for kind in MOVES)
 _OF_DECISION = ("round_id", "phase", "since_ms", "who", "why", "decided_ms", "ended", "ended_ms")
 Row = dict[str, Any]
 
@@ -124,9 +124,14 @@ def was_executed_later(decision: Mapping[str, Any]) -> bool:
     return approved or decision.get("sent_as") is not None
 
 
+def was_executed(decision: Mapping[str, Any]) -> bool:
+    """Whether a decision was carried out, by its round or later."""
+    return decision["outcome"] == EXECUTED or was_executed_later(decision)
+
+
 def may_go_ahead(decision: Mapping[str, Any]) -> bool:
     """Whether a decision is a move that a round has carried out itself: one that may have gone ahead of others."""
-    moved = decision["kind"] in _MOVES and decision["outcome"] == EXECUTED and not decision["challenger"]
+    moved = decision["kind"] in MOVE_KINDS and decision["outcome"] == EXECUTED and not decision["challenger"]
     return moved and not str(decision["round_id"]).startswith(OF_STEP)
 
 

@@ -15,13 +15,13 @@ from typing import Any
 from controller.domain.decision import Decision, DecisionKind
 from controller.domain.reasons.words import describe_decision_row
 from controller.operations.evidence_view import EvidenceView
-from controller.operations.explain import NothingNamed
+from controller.operations.plans.kept_plans import MOVE_KINDS
+from controller.operations.reading import NothingNamed
 from controller.policy.plan import Plan
 from controller.policy.replay import decide_as
 from controller.policy.strategies import get
 
 WARM_UP = 3  # earlier rounds that a strategy sees before the one it is asked about
-MOVES = (DecisionKind.TRANSFER.value, DecisionKind.UNLOAD.value)
 Row = dict[str, Any]
 
 
@@ -50,7 +50,7 @@ class Alternative:
     def count(self) -> Row:
         """The figures of a row of `rounds`: moves, splits, skips."""
         kinds = [row["kind"] for row in self.decisions]
-        moves = sum(kind in MOVES for kind in kinds)
+        moves = sum(kind in MOVE_KINDS for kind in kinds)
         return {"moves": moves, "splits": kinds.count("split"), "skips": kinds.count("skip")}
 
     def scores_after(self) -> dict[str, float]:

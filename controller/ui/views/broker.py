@@ -8,8 +8,9 @@ from typing import Any
 from controller.config.policy_values import resource_weights, shed_settings
 from controller.domain.overrides import Override
 from controller.operations.evidence_words import score_text
-from controller.operations.explain import HISTORY, NothingNamed, broker_document
+from controller.operations.explain import HISTORY, broker_document
 from controller.operations.overview import broker_rows
+from controller.operations.reading import NothingNamed
 from controller.operations.why.commanded import commands_about_broker
 from controller.ui.cluster import DAY_MS, LiveCluster
 from controller.ui.loads import NewestLoads

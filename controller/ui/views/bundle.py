@@ -12,13 +12,13 @@ from controller.domain.reasons.words import describe_reason
 from controller.operations.evidence_words import reason_text, scores_text
 from controller.operations.explain import (
     LOOK_BACK,
-    NothingNamed,
     bundle_document,
     bundle_now,
     nobody_text,
     overrides_on,
 )
 from controller.operations.load_history import load_history
+from controller.operations.reading import NothingNamed
 from controller.operations.realised_moves import judge_moves, realised_text
 from controller.operations.text import count_text, percent_text
 from controller.operations.why.commanded import COMMANDED, commanded_texts

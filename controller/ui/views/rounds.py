@@ -8,8 +8,8 @@ from typing import Any
 from controller.domain.decision import DecisionKind
 from controller.domain.load import RESOURCES
 from controller.operations.balance_score import balance_score
-from controller.operations.explain import NothingNamed
 from controller.operations.plans.plan_words import approval_text, plan_text
+from controller.operations.reading import NothingNamed
 from controller.operations.rounds.what_if import plan_by
 from controller.policy.strategies import names
 from controller.ui.cluster import LiveCluster

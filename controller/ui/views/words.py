@@ -16,7 +16,7 @@ from controller.operations.evidence_words import (
     result_text,
     score_text,
 )
-from controller.operations.plans.kept_plans import CARRIES_OUT, was_executed_later
+from controller.operations.plans.kept_plans import CARRIES_OUT, was_executed
 from controller.operations.plans.plan_words import part_sentence
 from controller.operations.text import percent_text
 
@@ -30,7 +30,7 @@ def decision_row(decision: Mapping[str, Any]) -> Row:
     ends = (decision["source"], decision["target"])
     return {
         **{name: decision[name] for name in _KEPT},
-        "done": _is_done(decision),
+        "done": was_executed(decision),
         "swapped_with": decision["evidence"].get("swapped_with"),
         "before": [decision["before"].get(end) for end in ends],
         "after": [decision["after"].get(end) for end in ends],
@@ -86,11 +86,6 @@ def _became(decision: Mapping[str, Any]) -> list[str]:
     return said
 
 
-def _is_done(decision: Mapping[str, Any]) -> bool:
-    """Whether it was carried out, by its round or by an approval of the round's plan."""
-    return decision["outcome"] == EXECUTED or was_executed_later(decision)
-
-
 def _is_made_up(decision: Mapping[str, Any]) -> bool:
     """Whether nobody decided it: another strategy would have."""
     return decision["decision_id"] is None
@@ -135,7 +130,7 @@ def _deed(decision: Mapping[str, Any]) -> str:
 def _verb(decision: Mapping[str, Any], done: str, to_do: str) -> str:
     if _is_made_up(decision):
         return f"Would have {done.lower()}"
-    return done if _is_done(decision) and not missed_text(decision) else f"Wanted to {to_do}"
+    return done if was_executed(decision) and not missed_text(decision) else f"Wanted to {to_do}"
 
 
 def _predicted(decision: Mapping[str, Any], broker: str | None) -> str:
