@@ -51,8 +51,8 @@ def count_rules(rows: list[Row], column: str = "rule") -> dict[str, int]:
 
 
 def check_filters(reader: Reader, settings: Settings, rule: str | None, topic: str | None) -> None:
-    """Raise BadRecord for a rule or a topic that there is not. What any kept record names is one: another version or
-    configuration may have written it."""
+    """Raise BadRecord for an unknown rule or topic. What a kept record names is known: another version or configuration
+    may have written it."""
     names = settings.kafka.topics
     if rule is not None and not rule.startswith(_OF_FIELD):
         _check_known(reader, "rule", rule, (*RULES, *CONTROL_RULES))
@@ -61,7 +61,7 @@ def check_filters(reader: Reader, settings: Settings, rule: str | None, topic: s
 
 
 def _check_known(reader: Reader, column: str, value: str, known: Iterable[str]) -> None:
-    """Those that kept records name come first: they are what was looked for, most likely."""
+    """The error lists the names of kept records first: one of them was most likely meant."""
     kept = reader.rows("quarantine", "detected_ms", columns=[column])[column].unique().to_pylist()
     names = list(dict.fromkeys((*sorted(kept), *known)))
     if value not in names:

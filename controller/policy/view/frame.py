@@ -280,8 +280,9 @@ def namespaces_of(bundles: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
 
 
 def _find_namespace_runs(bundles: Sequence[str]) -> list[tuple[str, int]]:
-    """Namespaces as sorted bundles follow each other, each with how many: those `tenant/namespace/0x…` of one stand
-    together, so that nobody need look them up one by one. A name without a range is a run of its own."""
+    """Consecutive bundles of one namespace, as the namespace and their number. In sorted names the ranges of a
+    namespace, `tenant/namespace/0x…`, follow each other: one search finds their end. A name without a range is a run of
+    its own."""
     runs: list[tuple[str, int]] = []
     at = 0
     while at < len(bundles):

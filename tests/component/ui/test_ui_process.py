@@ -8,7 +8,10 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import httpx
 import pytest
@@ -23,15 +26,25 @@ from tests.short_run import ShortRun
 NOWHERE = "kafka.bootstrap_servers=127.0.0.1:1"
 
 
-def test_it_serves_until_it_is_told_to_end(run: ShortRun) -> None:
+@contextmanager
+def page_of(root: object) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    """A `ballast ui` on these tables, and what it prints."""
     command = [sys.executable, "-m", "controller.cli.main", "ui", "--port", "0", "--set", NOWHERE]
     process = subprocess.Popen(
-        [*command, "--set", f"tables.root={run.root.root}"], cwd=CODE, env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        [*command, "--set", f"tables.root={root}"], cwd=CODE, env={**os.environ, "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        url = process.stdout.readline().strip()
+        yield process, process.stdout
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_it_serves_until_it_is_told_to_end(run: ShortRun) -> None:
+    with page_of(run.root.root) as (process, printed):
+        url = printed.readline().strip()
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", url), process.communicate(timeout=10)
         with httpx.Client(base_url=url, trust_env=False, timeout=30) as client:
             assert client.get("/now").headers["content-type"].startswith("text/html")
@@ -43,28 +56,16 @@ def test_it_serves_until_it_is_told_to_end(run: ShortRun) -> None:
                 assert next(live.iter_lines()).startswith("data: ")
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(15) == 0
-        assert process.stdout.read() == "", "the tables are there"
-    finally:
-        process.kill()
-        process.communicate()
+        assert printed.read() == "", "the tables are there"
 
 
 def test_a_page_without_tables_says_so(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "controller.cli.main", "ui", "--port", "0", "--set", NOWHERE]
-    process = subprocess.Popen(
-        [*argv, "--set", f"tables.root={tmp_path / 'none'}"], cwd=CODE, env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith("http://127.0.0.1:")
+    with page_of(tmp_path / "none") as (process, printed):
+        assert printed.readline().startswith("http://127.0.0.1:")
         told = f"there are no tables at {tmp_path / 'none'} yet; the page shows them as soon as there are"
-        assert process.stdout.readline().strip() == told
+        assert printed.readline().strip() == told
         process.send_signal(signal.SIGTERM)
         assert process.wait(15) == 0
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_a_local_cluster_serves_its_page(run: ShortRun, tmp_path: Path) -> None:
