@@ -161,7 +161,7 @@ def pack_memory(memory: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unpack_memory(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The memory that `pack_memory` pack_memory."""
+    """The memory that `pack_memory` packed."""
     if PACKED not in stored:
         return dict(stored)
     memory: dict[str, Any] = json.loads(zlib.decompress(base64.b85decode(stored[PACKED])))
