@@ -10,7 +10,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from controller.domain.errors import BadRecord
+from controller.domain.errors import BadRecord, shown
 from controller.process.clock import wall_ms
 from controller.ui.page import Page
 from controller.ui.views.broker import broker
@@ -24,6 +24,7 @@ from controller.ui.views.search import search
 
 FRESH_MS = 5_000  # a document that tells ages, or whether the controller lives, is made again after this time
 LONGEST_NAME = 400
+Endpoint = Callable[[Page, Request], Response]
 
 
 def get_now(page: Page, request: Request) -> Response:
@@ -114,6 +115,23 @@ def get_search(page: Page, request: Request) -> Response:
 def get_pulsar(page: Page, request: Request) -> Response:
     """*Pulsar*."""
     return _answer(page, "pulsar", lambda: pulsar(page.cluster), page.cluster.versions.seq)
+
+
+PARAMETERS = {get_plan: ("strategy",), get_rounds: ("before",), get_search: ("q",)}
+
+
+def strict(endpoint: Endpoint) -> Endpoint:
+    """The endpoint, but it refuses query parameters that it does not have: they would count for nothing."""
+    known = PARAMETERS.get(endpoint, ())
+
+    def checked(page: Page, request: Request) -> Response:
+        for name in request.query_params:
+            if name not in known:
+                told = f"only {known[0]}" if known else "no parameters"
+                raise BadRecord("parameter", f"{shown(name)} is unknown: this address has {told}")
+        return endpoint(page, request)
+
+    return checked
 
 
 def _answer(page: Page, key: Hashable, make: Callable[[], Any], *versions: Hashable) -> Response:

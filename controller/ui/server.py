@@ -50,6 +50,7 @@ from controller.ui.documents import (
     get_rounds,
     get_search,
     get_what_if,
+    strict,
 )
 from controller.ui.live import TooManyPages
 from controller.ui.page import Page
@@ -98,7 +99,7 @@ def make_page_app(page: Page) -> Gate:
         Route("/api/session", _bound(page, _session), methods=["GET", "POST", "DELETE"]),
         Route("/api/live", _bound(page, _live)),
         Route("/api/act", _bound(page, _act), methods=["POST"]),
-        *(Route(path, _bound(page, endpoint)) for path, endpoint in DOCUMENTS.items()),
+        *(Route(path, _bound(page, strict(endpoint))) for path, endpoint in DOCUMENTS.items()),
         Route("/static/{name:path}", static),
         *(Route(address, front) for address in ADDRESSES),
     ]

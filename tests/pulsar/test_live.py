@@ -149,12 +149,14 @@ def isolation(stage: Stage) -> Iterator[None]:
 
 
 def test_a_bundle_that_stays_is_left_alone_for_longer_each_time(stage: Stage) -> None:
-    """Isolation leaves Pulsar one broker to choose."""
+    """Isolation leaves Pulsar one broker to choose. An order that was missed in an earlier test counts as well."""
     bundle = stage.bundles(ONE)[0]
     only = stage.settled(bundle)
+    block = stage.ballast.state.observed.blocks.get(bundle)
+    earlier = block.failures if block is not None else 0
     stage.admin("POST", POLICY, policy_for(ONE, only))
     with isolation(stage):
-        for stayed in range(2):
+        for stayed in range(earlier, earlier + 2):
             assert stage.settled(bundle) == only
             end = stage.move(bundle, None)
             assert end.data["outcome"] == OrderOutcome.STAYED.value, end
@@ -173,15 +175,11 @@ def test_a_move_by_pulsar_itself_is_an_observation(stage: Stage) -> None:
 
 
 def test_a_stopped_broker_blocks_nobody_else(stage: Stage) -> None:
-    first, second, third = (b.id for b in stage.ballast.state.live_brokers())
-    bundle, source = next(
-        (b, owner) for b in [*stage.bundles(ONE), *stage.bundles(OTHER)] if (owner := stage.settled(b)) != third
-    )
-    target = first if source == second else second
+    _, _, third = (b.id for b in stage.ballast.state.live_brokers())
+    bundle = next(b for b in [*stage.bundles(ONE), *stage.bundles(OTHER)] if stage.settled(b) != third)
     stage.signal(third, signal.SIGSTOP)
     try:
-        end = stage.move(bundle, target)
-        assert (end.data["outcome"], end.broker) == ("moved", target), end
+        stage.arrive(bundle, avoided=third)
 
         def gone_or_suspect(state: ClusterState) -> bool:
             return f"{SUSPECT}{third}" in state.observed.facts or state.session_of(third) is None
@@ -234,7 +232,7 @@ def test_an_isolation_policy_that_appears_while_an_order_is_open_holds_for_the_n
             stage.order(another, stage.other(left))
         owner = stage.settled(bundle)
         assert stage.truth(bundle) == [owner], end
-    assert stage.move(another, stage.other(stage.settled(another))).data["outcome"] == "moved"
+    stage.arrive(another)
 
 
 def test_a_controller_that_dies_in_mid_order_learns_its_outcome(stage: Stage) -> None:
@@ -245,7 +243,7 @@ def test_a_controller_that_dies_in_mid_order_learns_its_outcome(stage: Stage) ->
     end = stage.end_of(command_id)
     assert OrderOutcome(end.data["outcome"]) in {OrderOutcome.MOVED, OrderOutcome.ELSEWHERE, *IN_DOUBT}, end
     assert stage.truth(bundle) == [stage.settled(bundle)]
-    assert stage.move(bundle, stage.other(stage.settled(bundle))).data["outcome"] == "moved"
+    stage.arrive(bundle)
 
 
 def test_an_agent_that_dies_in_mid_order_leaves_doubt_that_ends(stage: Stage) -> None:
@@ -256,7 +254,7 @@ def test_an_agent_that_dies_in_mid_order_leaves_doubt_that_ends(stage: Stage) ->
     end = stage.end_of(command_id)
     assert end.data["outcome"] in ("executor_gone", "expired"), end
     assert stage.truth(bundle) == [stage.settled(bundle)]
-    assert stage.move(bundle, stage.other(stage.settled(bundle))).data["outcome"] == "moved"
+    stage.arrive(bundle)
 
 
 def test_a_killed_brokers_bundles_are_found_where_pulsar_brought_them(stage: Stage) -> None:

@@ -199,7 +199,18 @@ def test_what_has_no_such_name_is_told(client: TestClient, path: str) -> None:
     assert (answer.status_code, answer.json()["error"]) == (404, "nothing_named")
 
 
-@pytest.mark.parametrize("path", ["/api/rounds?before=x", "/api/realised/broker/b1", "/api/plan?strategy=nobody"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/rounds?before=x",
+        "/api/realised/broker/b1",
+        "/api/plan?strategy=nobody",
+        "/api/rounds?befor=1",
+        "/api/plan?strategy=steady&limit=3",
+        "/api/now?x",
+        "/api/map?broker=b1",
+    ],
+)
 def test_a_bad_question_is_told(client: TestClient, path: str) -> None:
     assert client.get(path).status_code == 400
 
