@@ -117,7 +117,7 @@ def get_pulsar(page: Page, request: Request) -> Response:
     return _answer(page, "pulsar", lambda: pulsar(page.cluster), page.cluster.versions.seq)
 
 
-PARAMETERS = {get_plan: ("strategy",), get_rounds: ("before",), get_search: ("q",)}
+PARAMETERS: dict[Endpoint, tuple[str, ...]] = {get_plan: ("strategy",), get_rounds: ("before",), get_search: ("q",)}
 
 
 def strict(endpoint: Endpoint) -> Endpoint:
