@@ -9,6 +9,9 @@ from typing import Any
 from controller.domain.entries import Entry, Kind
 from controller.testbed.checker.checker import CheckReport
 
+UNEVEN = 1.5  # times the difference that makes a source: a smaller spread is no skew
+CLEARLY_LESS = 0.75
+
 
 @dataclass(frozen=True, slots=True)
 class RoundView:
@@ -103,6 +106,22 @@ class DemoFigures:
         """Whether anything was lost, stored twice, reordered, or an invariant broke."""
         broken = self.messages_lost or self.messages_duplicated or self.messages_reordered
         return bool(broken) or self.invariants != "ok"
+
+
+def find_relief(
+    rounds: Sequence[RoundView], overloaded: float, difference: float
+) -> tuple[RoundView, RoundView] | None:
+    """The round of the largest spread and, after it, the first one within both limits with clearly less; None without.
+
+    A balancer that acts while load still rises may keep everybody within the limits all the time: that is relief, too.
+    """
+    peak = max(range(len(rounds)), key=lambda at: rounds[at].spread, default=None)
+    if peak is None or rounds[peak].spread <= UNEVEN * difference:
+        return None
+    most = CLEARLY_LESS * rounds[peak].spread
+    ends = (r for r in rounds[peak + 1 :] if r.relieved(overloaded, difference) and r.spread <= most)
+    end = next(ends, None)
+    return None if end is None else (rounds[peak], end)
 
 
 def rounds_of(entries: Sequence[Entry]) -> list[RoundView]:

@@ -24,7 +24,7 @@ from controller.process.clock import wall_ms
 from controller.sim.ownership.invariants import check_fold, check_rings
 from controller.testbed.checker.checker import check_store
 from controller.testbed.demo.calm import Look, Standing, calm_since, describe_plan, list_under_way, unrest
-from controller.testbed.demo.figures import DemoFigures, rounds_of, splits_of, transfers_of
+from controller.testbed.demo.figures import DemoFigures, RoundView, find_relief, rounds_of, splits_of, transfers_of
 from controller.testbed.demo.screen.base import Screen
 from controller.testbed.demo.workload import (
     HOT_SHARE,
@@ -264,17 +264,16 @@ class Scenario:
         shed = self.cluster.settings.shedding
         overloaded, difference = shed.overloaded_threshold_pct / 100, shed.difference_points / 100
 
-        def relieved(_: ClusterState) -> bool:
+        def found() -> tuple[RoundView, RoundView] | None:
             rounds = [r for r in rounds_of(self.cluster.entries) if r.journaled_ms > started_ms]
-            hit = next((i for i, r in enumerate(rounds) if not r.relieved(overloaded, difference)), None)
-            return hit is not None and any(r.relieved(overloaded, difference) for r in rounds[hit:])
+            return find_relief(rounds, overloaded, difference)
 
-        if not self._wait(f"relief of {hot}", relieved, at_least_s=RELIEF_S, by_moves=True) or not first:
+        self._wait(f"relief of {hot}", lambda _: found() is not None, at_least_s=RELIEF_S, by_moves=True)
+        relief = found()
+        if relief is None or not first:
             return
-        rounds = [r for r in rounds_of(self.cluster.entries) if r.journaled_ms > started_ms]
-        peak = max(range(len(rounds)), key=lambda i: rounds[i].spread)
-        end = next(r for r in rounds[peak:] if r.relieved(overloaded, difference))
-        self.figures.skew_spread_before = round(rounds[peak].spread, 3)
+        peak, end = relief
+        self.figures.skew_spread_before = round(peak.spread, 3)
         self.figures.skew_spread_after = round(end.spread, 3)
         self.figures.skew_to_relief_s = round((end.journaled_ms - started_ms) / 1000, 1)
 

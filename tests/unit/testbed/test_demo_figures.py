@@ -9,7 +9,7 @@ import pytest
 
 from controller.domain.entries import Entry, Kind
 from controller.testbed.checker.checker import CheckReport
-from controller.testbed.demo.figures import DemoFigures, RoundView, rounds_of, splits_of, transfers_of
+from controller.testbed.demo.figures import DemoFigures, RoundView, find_relief, rounds_of, splits_of, transfers_of
 
 BUNDLE, OTHER = "t/ns/0x00000000_0x80000000", "t/ns/0x80000000_0xffffffff"
 A, B = "broker-a#1.n.1", "broker-b#1.n.1"
@@ -119,3 +119,22 @@ def test_anything_the_auditor_found_fails_the_demo(broken: str) -> None:
 
 def test_a_broken_invariant_fails_the_demo() -> None:
     assert DemoFigures(invariants="I4: differs").failed
+
+
+@pytest.mark.parametrize(
+    ("scores", "found"),
+    [
+        ([(0.60, 0.40), (0.58, 0.42), (0.55, 0.45)], (0, 2)),  # nobody was ever beyond a limit: relieved early
+        ([(0.46, 0.38), (0.75, 0.35), (0.70, 0.40), (0.60, 0.45)], (1, 3)),
+        ([(0.88, 0.70), (0.86, 0.72), (0.82, 0.75)], (0, 2)),  # over the limit, and not far from the other
+        ([(0.55, 0.45), (0.50, 0.50)], None),  # never uneven
+        ([(0.75, 0.35), (0.74, 0.36)], None),  # not yet
+        ([], None),
+    ],
+)
+def test_relief_is_less_than_the_worst_and_within_the_limits(
+    scores: list[tuple[float, float]], found: tuple[int, int] | None
+) -> None:
+    rounds = [RoundView(at, at, {"a": one, "b": other}) for at, (one, other) in enumerate(scores)]
+    relief = find_relief(rounds, overloaded=0.85, difference=0.10)
+    assert relief == (found and (rounds[found[0]], rounds[found[1]]))
