@@ -76,8 +76,8 @@ class Stage:
         return self.end_of(self.order(bundle, target))
 
     def arrive(self, bundle: str, avoided: str | None = None) -> None:
-        """Move the bundle to a broker that is neither its own nor the avoided one. The modular load manager may miss
-        some, as a client is faster than the target (docs/decisions/0014)."""
+        """Move the bundle to a broker other than its owner and the avoided one. The modular load manager may need
+        another try, as a client can be faster than the target (docs/decisions/0014)."""
         for _ in range(1 if self.extensible else MOST_TRIES):
             target = self.other(self.settled(bundle), avoided)
             end = self.move(bundle, target)

@@ -111,9 +111,10 @@ class DemoFigures:
 def find_relief(
     rounds: Sequence[RoundView], overloaded: float, difference: float
 ) -> tuple[RoundView, RoundView] | None:
-    """The round of the largest spread and, after it, the first one within both limits with clearly less; None without.
+    """The round with the largest spread, and the first later one that is within both limits and clearly more even.
 
-    A balancer that acts while load still rises may keep everybody within the limits all the time: that is relief, too.
+    None if there is no such pair. A balancer that acts while load still rises may keep every broker within the limits
+    all the time; that is relief, too.
     """
     peak = max(range(len(rounds)), key=lambda at: rounds[at].spread, default=None)
     if peak is None or rounds[peak].spread <= UNEVEN * difference:
