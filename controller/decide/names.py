@@ -32,7 +32,7 @@ class Names:
     def of(cls, line: list[str]) -> Names:
         """Of a line of which nothing is known."""
         order = sorted(range(len(line)), key=line.__getitem__)
-        ordered = [line[at] for at in order]
+        ordered = list(map(line.__getitem__, order))
         first = np.ones(len(line), bool)
         first[1:] = np.fromiter(map(ne, ordered[1:], ordered), bool, max(0, len(line) - 1))
         names = tuple(ordered if first.all() else compress(ordered, first.tolist()))

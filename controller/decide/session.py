@@ -13,7 +13,7 @@ reads from its tables, though without a journal, and the same plan is made of it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -44,8 +44,7 @@ SMALLEST_MEMORY_BYTES = 1e6  # a smaller limit of memory is in MiB, as Pulsar's 
 LARGEST_SUM = 2.0**61  # in quantised units
 _F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
 _FIGURE_FIELDS = ("msg_rate_in", "msg_rate_out", "throughput_in", "throughput_out", "topics", "producers", "consumers")
-_FIGURE_COLUMNS = [_F[name] for name in _FIGURE_FIELDS]
-_FIGURE_SCALES = [float(FIELD_SCALES[at]) for at in _FIGURE_COLUMNS]
+_FIGURE_SCALES = [float(FIELD_SCALES[_F[name]]) for name in _FIGURE_FIELDS]
 _MEMORY = [RESOURCES.index("memory"), RESOURCES.index("direct_memory")]
 assert len(_FIGURE_FIELDS) == len(BUNDLE_FIGURES)
 
@@ -125,12 +124,12 @@ class DecideSession:
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         by_name = self._settings.weighted.max_partitions_per_broker is not None  # nothing else needs partitions
-        fields, totals = _quantised_fields(line, by_name)
         reporter = np.repeat(place, line.held)
         self._follow_names(line)
         at = self._names.at
         rows = np.lexsort((reporter, at)) if len(at) != len(self._names.sorted) else _inverse(at)
         bundle, reporter = at[rows], reporter[rows]
+        fields, totals = _quantised_fields(line, rows, by_name)
         owner = self._owner(bundle, reporter, brokers)
         self._note_moves(owner, brokers, line.now_ms)
         status = self._carry_on(owner, brokers, line.now_ms)
@@ -146,7 +145,7 @@ class DecideSession:
             usage=usage[order],
             limit=limit[order],
             totals=totals[order],
-            row_fields=_take_rows(fields, rows),
+            row_fields=fields,
             namespace_bundles=self._names.spaces,
         )
 
@@ -231,34 +230,39 @@ def _inverse(at: Ints) -> Ints:
     return rows
 
 
-def _quantised_fields(line: Line, partitions_by_name: bool) -> tuple[Ints, Ints]:
-    """[M x F] of the bundles and [B x F] of their sums, both in the line's order.
+def _quantised_fields(line: Line, rows: Ints, partitions_by_name: bool) -> tuple[Ints, Ints]:
+    """[M x F] of the bundles in the order of these rows, and [B x F] of their sums in the line's order.
 
-    A line has no number of partitions; where it is needed, topics of a bundle with a partition's name are partitions.
+    Column by column in memory; columns of zeros, which a line has, cost nothing.
     """
     fields = np.zeros((len(BUNDLE_FIELDS), len(line.bundles)), np.int64)
-    most = LARGEST_SUM / max(1, len(line.bundles))  # their sums, in + out of all, have to fit into 64 bits
-    for at, (column, scale) in enumerate(zip(_FIGURE_COLUMNS, _FIGURE_SCALES, strict=True)):
-        fields[column] = np.rint(np.minimum(line.figures[:, at] * scale, most))
-    fields[_F["sessions"]] = fields[_F["producers"]] + fields[_F["consumers"]]
-    if partitions_by_name:
-        named = np.fromiter((PARTITION.search(name) is not None for name in line.bundles), bool, len(line.bundles))
-        fields[_F["partitions"]] = np.where(named, fields[_F["topics"]], 0)
     totals = np.zeros((len(line.held), len(BUNDLE_FIELDS)), np.int64)
     ends = np.cumsum(line.held)
     sums = np.zeros(len(line.bundles) + 1, np.int64)
-    for column in np.flatnonzero(fields.any(axis=1)).tolist():
-        np.cumsum(fields[column], out=sums[1:])
-        totals[:, column] = sums[ends] - sums[ends - line.held]
+    for column, values in _quantised_columns(line, partitions_by_name):
+        if values.any():
+            np.cumsum(values, out=sums[1:])
+            totals[:, column] = sums[ends] - sums[ends - line.held]
+            fields[column] = values[rows]
     return fields.T, totals
 
 
-def _take_rows(fields: Ints, rows: Ints) -> Ints:
-    """[M x F] these rows, column by column in memory as they are; columns of zeros, which a line has, cost nothing."""
-    result = np.zeros((fields.shape[1], len(rows)), np.int64)
-    for column in np.flatnonzero(fields.any(axis=0)).tolist():
-        result[column] = fields[rows, column]
-    return result.T
+def _quantised_columns(line: Line, partitions_by_name: bool) -> Iterator[tuple[int, Ints]]:
+    """The columns that a line tells of, with their values [M] in its order.
+
+    A line has no number of partitions; where it is needed, topics of a bundle with a partition's name are partitions.
+    """
+    most = LARGEST_SUM / max(1, len(line.bundles))  # their sums, in + out of all, have to fit into 64 bits
+    sessions = np.zeros(len(line.bundles), np.int64)
+    for at, (name, scale) in enumerate(zip(_FIGURE_FIELDS, _FIGURE_SCALES, strict=True)):
+        values = np.rint(np.minimum(line.figures[:, at] * scale, most)).astype(np.int64)
+        yield _F[name], values
+        if name in ("producers", "consumers"):
+            sessions += values
+        if name == "topics" and partitions_by_name:
+            named = (PARTITION.search(bundle) is not None for bundle in line.bundles)
+            yield _F["partitions"], np.where(np.fromiter(named, bool, len(values)), values, 0)
+    yield _F["sessions"], sessions
 
 
 def _quantised_resources(line: Line) -> tuple[Ints, Ints]:

@@ -6,7 +6,6 @@ continue. The three times of an answer add up to the time spent on its line, exc
 
 from __future__ import annotations
 
-import gc
 import json
 import sys
 import time
@@ -24,9 +23,9 @@ from controller.decide.session import DecideSession
 from controller.domain.decision import Decision, DecisionKind
 from controller.domain.errors import BadRecord, BallastError
 from controller.domain.reasons.words import describe_decision
+from controller.process.collector import collect_seldom
 
 app = new_app()
-YOUNG_OBJECTS = 500_000  # a line of 20,000 bundles makes 20,000 lists, which the collector need not scan
 
 Strategy = Annotated[
     str | None,
@@ -49,8 +48,7 @@ def decide(
         settings = replace(settings, split=replace(settings.split, enabled=False))
     session = DecideSession(strategy or settings.strategy, settings)
     typer.echo(f"ballast decide: configuration: {loaded.description}", err=True)  # stdout only carries answers
-    gc.freeze()
-    gc.set_threshold(YOUNG_OBJECTS, 20, 20)
+    collect_seldom()
     try:
         answer_lines(session, sys.stdin.buffer, sys.stdout, time.perf_counter)
     except BrokenPipeError:  # the reader has gone

@@ -10,7 +10,7 @@ growth is never a burst.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,17 +52,18 @@ def follow(bundles: BundleStates, load: Floats, seen: Floats) -> tuple[BundleSta
     stays = rising & (above >= needed)
     stood = np.where(stays, above, np.where((bundles.stood > 0) & ~falling, bundles.stood + 1, 0.0))
     usual = np.where(rising & ~stays, usual, load)
+    columns: dict[str, Any] = {
+        "usual": usual,
+        "above": np.where(stays, 0.0, above),
+        "stood": np.where(stood <= LONGEST, stood, 0.0),
+        "burst": memory.burst,
+        "since": memory.since,
+    }
     heard = seen > 0
-    after = replace(
-        bundles,
-        usual=np.where(heard, usual, bundles.usual),
-        above=np.where(heard, np.where(stays, 0.0, above), bundles.above),
-        stood=np.where(heard, np.where(stood <= LONGEST, stood, 0.0), bundles.stood),
-        burst=np.where(heard, memory.burst, bundles.burst),
-        since=np.where(heard, memory.since, bundles.since),
-        age=age,
-    )
-    return after, np.where(load > 0, np.minimum(1.0, usual / np.where(load > 0, load, 1.0)), 1.0)
+    if not heard.all():
+        columns = {name: np.where(heard, column, getattr(bundles, name)) for name, column in columns.items()}
+    lasting = np.where(load > 0, np.minimum(1.0, usual / np.where(load > 0, load, 1.0)), 1.0)
+    return replace(bundles, age=age, **columns), lasting
 
 
 class Memory(NamedTuple):

@@ -13,6 +13,7 @@ import numpy as np
 
 from controller.domain.load import BUNDLE_FIELDS
 from controller.policy.view.costs import Floats
+from controller.policy.view.median import median
 
 DRIVERS = ("msg_rate_in", "msg_rate_out", "throughput_in", "throughput_out")
 DRIVER_COLUMNS = [BUNDLE_FIELDS.index(name) for name in DRIVERS]
@@ -116,7 +117,7 @@ class Readings:
         usual = of_traffic > 0
         believable = []
         for common in (base, float(relative.min())):  # a common base is at most what the least loaded broker uses
-            cost = float(np.median((relative[usual] - common) / of_traffic[usual])) if usual.any() else 0.0
+            cost = median((relative[usual] - common) / of_traffic[usual]) if usual.any() else 0.0
             deviation = np.abs(relative - common - cost * of_traffic) * np.sqrt(weight)
             believable.append(np.minimum(1.0, OUTLIER / np.maximum(deviation, OUTLIER)))
         return cls(features, relative, weight, max(believable, key=lambda trust: float(trust.sum())) ** 2)

@@ -152,10 +152,11 @@ def _align(states: _T, names: tuple[str, ...], new: Mapping[str, float]) -> _T:
         place = _places(states.names)
         at = np.fromiter((place.get(name, -1) for name in names), np.int64, len(names))
     known = at >= 0
-    columns = {}
-    for name in name_columns(type(states)):
-        columns[name] = np.full(len(names), new.get(name, 0.0))
-        columns[name][known] = getattr(states, name)[at[known]]
+    columns = {name: np.broadcast_to(new.get(name, 0.0), len(names)) for name in name_columns(type(states))}
+    if known.any():
+        for name in columns:
+            columns[name] = columns[name].copy()
+            columns[name][known] = getattr(states, name)[at[known]]
     return type(states)(names=names, **columns)
 
 

@@ -29,6 +29,7 @@ from controller.policy.usage.seen import CPU, FULL, Seen, sum_by, sums_by, weigh
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE, Estimates
 from controller.policy.view.frame import MOVING, NOBODY, Frame, Ints
+from controller.policy.view.median import median
 
 LEAST_USUAL = 0.1  # of a broker's usage
 LEAST_TOLD = 0.1  # of all traffic: brokers with less say little of what it costs
@@ -160,42 +161,37 @@ def _estimate(
     cost = load * bundles.factor
     error = load * np.sqrt(bundles.variance)
     owner, count = frame.bundle("owner"), len(frame.brokers)
-    owned = owner != NOBODY
     moved = np.where(before >= 0, bundles.factor * (bundles.usual - before), 0.0)
-    model = _follow_steps(model, sum_by(owner[owned], moved[owned], count), seen.usage)
+    model = _follow_steps(model, _sum_by_owner(owner, moved, count), seen.usage)
     brokers = model.brokers
-    work = np.bincount(owner[owned], cost[owned], count) + weigh(seen.unnamed, unit)
+    work = _sum_by_owner(owner, cost, count) + weigh(seen.unnamed, unit)
     base = np.where(np.isnan(brokers.base), 0.0, brokers.base)
     used = base + brokers.speed * work + brokers.passing
     speed = brokers.speed + np.where(work > 0, np.maximum(brokers.passing, 0.0) / np.where(work > 0, work, 1.0), 0.0)
     speed = np.minimum(speed, SLOWEST)
     scale = RESOURCE_SCALES[CPU]
-    passing = np.bincount(owner[owned], (cost * (1 - lasting))[owned], count) * brokers.speed + brokers.passing
+    passing = _sum_by_owner(owner, cost * (1 - lasting), count) * brokers.speed + brokers.passing
     burst = np.zeros((count, len(RESOURCES)), np.int64)
     burst[:, CPU] = _whole(passing * scale)
     for column, name in ((2, "bandwidth_in"), (3, "bandwidth_out")):
         at = RESOURCES.index(name)
-        amount = sum_by(owner[owned], (seen.full[:, column] * (1 - lasting))[owned], count)
+        amount = _sum_by_owner(owner, seen.full[:, column] * (1 - lasting), count)
         burst[:, at] = _whole(amount * RESOURCE_SCALES[at])
     return model, Estimates(
-        brokers=np.column_stack(
-            [
-                _whole(used * scale),
-                _whole(np.nan_to_num(brokers.error) * scale),
-                _whole(base * scale),
-                _whole(speed * PERMILLE),
-            ]
-        ),
+        brokers=_whole_columns((used, scale), (np.nan_to_num(brokers.error), scale), (base, scale), (speed, PERMILLE)),
         burst=burst,
         correction=correction,
-        bundles=np.column_stack(
-            [_whole(cost * scale), _whole(error * scale), _whole(lasting * PERMILLE), _whole(bundles.burst)]
-        ),
+        bundles=_whole_columns((cost, scale), (error, scale), (lasting, PERMILLE), (bundles.burst, 1)),
         rounds=model.rounds,
         wander_permille=round(PERMILLE * max(0.0, model.wander or 0.0) ** 0.5),
         cpu_settled=_whole(speed * _settled(frame, cost, grace_ms) * scale),
         cpu_read=_whole(np.nan_to_num(seen.usage) * scale),
     )
+
+
+def _sum_by_owner(owner: Ints, values: Floats, count: int) -> Floats:
+    """[count] sums of what bundles have [N], by owner; those that nobody owns are left out."""
+    return np.asarray(np.bincount(owner - NOBODY, values, count + 1)[1:], np.float64)
 
 
 def _settled(frame: Frame, cost: Floats, grace_ms: int) -> Floats:
@@ -213,9 +209,9 @@ def _follow_steps(model: UsageModel, change: Floats, usage: Floats) -> UsageMode
     mean = float(usage[known].mean()) if known.any() else 0.0
     if mean <= 0:
         return model
-    middle = float(np.median(change[known]))
+    middle = median(change[known])
     step = np.where(known, (change - middle) / mean, np.nan)
-    most = OUTLIER * float(np.median(np.abs(step[known]))) + TINY
+    most = OUTLIER * median(np.abs(step[known])) + TINY
     step = np.clip(step, -most, most)
     both = np.isfinite(step) & np.isfinite(model.brokers.step)
     wander = model.wander
@@ -227,3 +223,11 @@ def _follow_steps(model: UsageModel, change: Floats, usage: Floats) -> UsageMode
 
 def _whole(values: Floats) -> Ints:
     return np.rint(np.clip(values, -LARGEST, LARGEST)).astype(np.int64)
+
+
+def _whole_columns(*columns: tuple[Floats, int]) -> Ints:
+    """[rows x columns] of each column times its scale; one column after the other in memory."""
+    result = np.empty((len(columns), len(columns[0][0])), np.int64)
+    for at, (values, scale) in enumerate(columns):
+        result[at] = _whole(values * scale)
+    return result.T

@@ -38,7 +38,7 @@ class Seen:
         of_row = frame.row("reports")
         share = np.minimum(1.0, of_row / np.maximum(reports[reporter], 1))
         fields = frame.row_fields[:, DRIVER_COLUMNS] / _FIELD_SCALES[DRIVER_COLUMNS]
-        rows = fields * share[:, None]
+        rows = fields if (share == 1.0).all() else fields * share[:, None]
         count, size = len(frame.brokers), len(frame.bundles)
         named = sums_by(reporter, rows, count)
         totals = np.maximum((frame.totals / _FIELD_SCALES)[:, DRIVER_COLUMNS], named)

@@ -305,11 +305,12 @@ def _matrix(rows: Sequence[Sequence[int]], width: int) -> Ints:
 
 
 def _matrix_of(names: Sequence[str], columns: Facts, rows: int) -> Ints:
-    """[rows x names] of columns by name."""
+    """[rows x names] of columns by name. Columns of zeros cost no memory."""
     unknown = [name for name in columns if name not in names]
     if unknown:
         raise ValueError(f"{', '.join(unknown)}: the columns are {', '.join(names)}")
     result = np.zeros((len(names), rows), np.int64).T  # columns are read one at a time
     for name, values in columns.items():
-        result[:, names.index(name)] = values
+        if np.any(values):
+            result[:, names.index(name)] = values
     return result

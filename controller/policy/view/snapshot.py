@@ -190,8 +190,8 @@ def from_frame(frame: Frame, settings: PolicySettings) -> Snapshot:
         in_flight=status == MOVING,
         unowned=status == UNOWNED,
         displaced=rows.displaced(),
-        fields=rows.mean(rows.fields),
-        cost=rows.mean(rows.cost),
+        fields=rows.take_mean(rows.fields),
+        cost=rows.take_mean(rows.cost),
         bundle_block=np.full(len(frame.bundles), ALLOWED, np.int64),
     )
 
@@ -217,12 +217,15 @@ def _unscaled(values: Ints, scales: tuple[int, ...]) -> Floats:
     return np.where(values < 0, np.nan, values / np.array(scales, np.float64))
 
 
-def _by_column(values: Floats | Ints, rows: int, change: Callable[[Any, int], Floats]) -> Floats:
+def _by_column(
+    values: Floats | Ints, rows: int, change: Callable[[Any, int], Floats], into: Floats | None = None
+) -> Floats:
     """[rows x columns] of each column as `change` makes it, given its index too; one column after the other in memory.
 
-    Columns of zeros stay as they are and cost nothing: lines of `ballast decide` lack half of the fields.
+    Columns of zeros stay as they are and cost nothing: lines of `ballast decide` lack half of the fields. `into`: where
+    the result is put, which may be the values themselves.
     """
-    result = np.zeros((values.shape[1], rows)).T
+    result = np.zeros((values.shape[1], rows)).T if into is None else into
     for at in range(values.shape[1]):
         if values[:, at].any():
             result[:, at] = change(values[:, at], at)
@@ -245,10 +248,12 @@ class _Rows:
         self._one_each = frame.one_row_each
         self.moved = np.flatnonzero((self.owner != self.reporter) & (self.owner != NOBODY))
 
-    def mean(self, values: Floats) -> Floats:
-        """[N x columns] mean over all reports of a bundle."""
+    def take_mean(self, values: Floats) -> Floats:
+        """[N x columns] mean over all reports of a bundle. Where each has one it takes the values' place in memory, of
+        which a million bundles need much, and new memory is slow."""
         weight = np.maximum(self._sum(self.reports), 1)
-        return _by_column(values, self.count, lambda column, _: self._sum(self.reports * column) / weight)
+        into = values if self._one_each else None
+        return _by_column(values, self.count, lambda column, _: self._sum(self.reports * column) / weight, into)
 
     def _sum(self, values: Floats | Ints) -> Floats:
         """[N] sums over the reports of a bundle; the values themselves where each has one."""

@@ -173,7 +173,7 @@ class Model:
 
     def work(self, bundles: Ints) -> Floats:
         """[C x n] of bundles as they are now, in units of the usual broker."""
-        return np.stack([self.usage.cost[bundles, at] for at in self._counted.tolist()])
+        return np.stack([self.usage.cost[at][bundles] for at in self._counted.tolist()])
 
     def relief(self, bundles: Ints, work: Floats, source: int) -> Floats:
         """[C x n] what each bundle takes with it of what its source is judged by, of its work [C x n]."""
@@ -235,7 +235,7 @@ class Model:
     def move(self, bundle: int, target: int) -> None:
         """Take a bundle from its owner to the target."""
         source = int(self.owner[bundle])
-        work = self.usage.cost[bundle][self._counted]
+        work = np.array([self.usage.cost[at][bundle] for at in self._counted.tolist()], np.float64)
         lasting = work * self.usage.lasting[bundle]
         relief = work if self.urgent[source] else lasting
         error = float(self.usage.cost_error[bundle])

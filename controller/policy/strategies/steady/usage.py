@@ -18,6 +18,7 @@ from controller.policy.usage.observe import observe
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import NETWORKS, PERMILLE, Estimates
 from controller.policy.view.frame import NOBODY
+from controller.policy.view.median import median
 from controller.policy.view.snapshot import Bools, Snapshot
 
 CPU = RESOURCES.index("cpu")
@@ -42,7 +43,7 @@ class Usage:
     base: Floats  # [B] CPU without any traffic
     speed: Floats  # [B] CPU that work costs there, 1 usually
     settled: Floats  # [B] CPU for bundles whose last move is long enough ago
-    cost: Floats  # [N x R] on a usual broker, now
+    cost: tuple[Floats, ...]  # of each resource, [N] on a usual broker, now
     cost_error: Floats  # [N] of its CPU, a standard deviation
     lasting: Floats  # [N] the part of it that is expected to last
     slow: Bools  # [B]
@@ -58,15 +59,16 @@ class Usage:
         estimates = snapshot.frame.estimates or observe(UsageModel(), snapshot.frame, grace_ms=0)[1]
         settled = estimates.broker("cpu_used") if estimates.cpu_settled is None else estimates.cpu_settled
         scale = RESOURCE_SCALES[CPU]
-        now, cost = snapshot.usage.copy(), snapshot.cost.copy(order="K")
-        cost[:, CPU] = estimates.bundle("cpu_cost") / scale
+        now = snapshot.usage.copy()
+        cost = list(snapshot.cost.T)
+        cost[CPU] = estimates.bundle("cpu_cost") / scale
         speed = estimates.broker("speed_permille") / PERMILLE
         known = np.isfinite(now[:, CPU])
-        moved = _moved_since(snapshot, cost[:, CPU], speed)
+        moved = _moved_since(snapshot, cost[CPU], speed)
         used = estimates.broker("cpu_used") / scale + moved
         now[known, CPU] = np.maximum(used, 0.0)[known]
         now[:, NETWORK] += estimates.correction / _SCALES[NETWORK]
-        impossible, explained = _impossible(snapshot, cost[:, CPU])
+        impossible, explained = _impossible(snapshot, cost[CPU])
         return cls(
             now=now,
             passing=estimates.burst / _SCALES,
@@ -76,7 +78,7 @@ class Usage:
             base=estimates.broker("cpu_base") / scale,
             speed=speed,
             settled=settled / scale + np.minimum(moved, 0.0),
-            cost=cost,
+            cost=tuple(cost),
             cost_error=estimates.bundle("cpu_error") / scale,
             lasting=estimates.bundle("lasting_permille") / PERMILLE,
             slow=_is_slow(snapshot, speed, now[:, CPU] - estimates.broker("cpu_base") / scale) | _lags_behind(snapshot),
@@ -118,7 +120,7 @@ def _lags_behind(snapshot: Snapshot) -> Bools:
     """[B] whose backlog piles up while others' does not."""
     traffic = snapshot.totals[:, _F["throughput_in"]] + snapshot.totals[:, _F["throughput_out"]]
     backlog_s = snapshot.totals[:, _F["backlog_bytes"]] / np.maximum(traffic, 1.0)
-    usual = float(np.median(backlog_s[snapshot.eligible])) if snapshot.eligible.any() else 0.0
+    usual = median(backlog_s[snapshot.eligible]) if snapshot.eligible.any() else 0.0
     return np.asarray(backlog_s > np.maximum(BACKLOG_S, BACKLOG_FACTOR * usual))
 
 

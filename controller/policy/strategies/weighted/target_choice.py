@@ -30,6 +30,7 @@ from controller.policy.strategies.weighted.figures import Figures
 from controller.policy.strategies.weighted.providers import latency_ms
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import NOBODY, Ints, namespaces_of
+from controller.policy.view.median import median
 from controller.policy.view.reason_codes import ALLOWED, CODES
 from controller.policy.view.snapshot import Bools, Snapshot
 from controller.policy.what_if import Model
@@ -123,7 +124,7 @@ class TargetChoice:
 def _latency_part(snapshot: Snapshot) -> Floats:
     ms = latency_ms(snapshot, "metadata_latency_ms")
     known = np.isfinite(ms)
-    ms = np.where(known, ms, np.median(ms[known]) if known.any() else 0.0)
+    ms = np.where(known, ms, median(ms[known]) if known.any() else 0.0)
     return np.asarray(ms / (ms + HALF_MS))
 
 
