@@ -24,6 +24,8 @@ from controller.policy.view.costs import Floats
 from controller.policy.view.frame import NOBODY, Ints
 
 SURPRISE = 5.0  # standard deviations that chance does not make
+RISE_PATIENCE = 2  # rounds of a rise that nothing explains and that does not fade, where none has come and gone before
+FADED = 0.8  # of what it was in the round before: a rise that is less than that fades
 FALL_PATIENCE = 2  # rounds of a fall that nothing explains: there is room sooner than there is trouble
 FORGETTING = 0.02  # a round, of the uncertainty of brokers' states
 TREND_KEPT, TREND_TOLD = 0.7, 5.0  # a trend of so many standard deviations: what was learned no longer holds
@@ -214,6 +216,8 @@ def _hold_back(
     fell = beyond & (deviation < 0) & ~misread
     ended = np.where(beyond, 0.0, brokers.above) + np.where(fell, brokers.stood, 0.0)
     memory, needed = recall(brokers.burst, brokers.since, np.where(silent, 0.0, ended), NOISE_ROUNDS)
+    stays = (memory.burst == 0) & (surprise >= FADED * brokers.passing)
+    needed = np.where(stays, np.minimum(needed, RISE_PATIENCE), needed)
     above = np.where(beyond, brokers.above + 1, 0.0)
     held = beyond & (above < np.where(fell, FALL_PATIENCE, needed))
     lasted = beyond & ~held

@@ -130,7 +130,7 @@ class UsageModel:
             name: np.where(same, getattr(brokers, name), _NEW_BROKER.get(name, 0.0))
             for name in name_columns(BrokerStates)
         }
-        columns |= {"incarnation": incarnation.astype(np.float64), "passing": np.zeros(len(same))}
+        columns["incarnation"] = incarnation.astype(np.float64)
         return replace(self, brokers=BrokerStates(brokers.names, **columns))
 
 

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.published.clusters import ClusterBuilder, bundle_name, cluster
 from controller.domain.load import RESOURCES
 from controller.policy.usage.bursts import PATIENCE
+from controller.policy.usage.lesson import RISE_PATIENCE
 from controller.policy.usage.figures import Figure
 from controller.policy.usage.lesson import Parts, Taught
 from controller.policy.usage.model import FACTOR_SPREAD, UsageModel
@@ -200,7 +201,7 @@ def test_a_process_that_uses_cpu_beside_brokers_is_no_bundles_fault() -> None:
     world = even()
     world.rounds(4)
     world.base["b1"] = 30.0
-    estimates = world.rounds(PATIENCE - 1)
+    estimates = world.rounds(RISE_PATIENCE - 1)
     assert world.cost(8) == pytest.approx(1.0, abs=0.05), "it may be over in a minute"
     assert estimates.burst[1, CPU] == pytest.approx(30 * POINT, rel=0.1)
     world.rounds(3)
@@ -209,6 +210,31 @@ def test_a_process_that_uses_cpu_beside_brokers_is_no_bundles_fault() -> None:
         world.rounds(2)
     assert world.model.brokers.base[1] > 8
     assert world.model.brokers.base[2] < 5
+
+
+@pytest.mark.parametrize(("then", "waits"), [(30.0, RISE_PATIENCE), (22.0, RISE_PATIENCE + 1)])
+def test_a_rise_that_nothing_explains_is_believed_sooner_if_it_does_not_fade(then: float, waits: int) -> None:
+    """A window may have the end of a spike of a minute; a bundle that costs more from now on does so in every window."""
+    world = even()
+    world.rounds(4)
+    world.base["b1"] = 30.0
+    passing = []
+    for _ in range(PATIENCE):
+        passing.append(world.rounds(1).burst[1, CPU])
+        world.base["b1"] = then
+    assert [int(value > 10 * POINT) for value in passing] == [1] * (waits - 1) + [0] * (PATIENCE - waits + 1)
+
+
+def test_a_rise_that_came_and_went_is_waited_for_again() -> None:
+    world = even()
+    world.rounds(4)
+    for _ in range(2):
+        world.base["b1"] = 30.0
+        world.rounds(RISE_PATIENCE + 1)
+        world.base["b1"] = 0.0
+        world.rounds(6)
+    world.base["b1"] = 30.0
+    assert world.rounds(RISE_PATIENCE + 1).burst[1, CPU] > 20 * POINT
 
 
 def test_a_slow_machine_shows_when_bundles_leave_it() -> None:
