@@ -11,9 +11,8 @@ import pytest
 from benchmarks.published.clusters import ClusterBuilder, bundle_name, cluster
 from controller.domain.load import RESOURCES
 from controller.policy.usage.bursts import PATIENCE
-from controller.policy.usage.lesson import RISE_PATIENCE
 from controller.policy.usage.figures import Figure
-from controller.policy.usage.lesson import Parts, Taught
+from controller.policy.usage.lesson import RISE_PATIENCE, Parts, Taught
 from controller.policy.usage.model import FACTOR_SPREAD, UsageModel
 from controller.policy.usage.observe import observe
 from controller.policy.view.estimates import Estimates
