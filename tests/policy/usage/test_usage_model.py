@@ -213,7 +213,7 @@ def test_a_process_that_uses_cpu_beside_brokers_is_no_bundles_fault() -> None:
 
 @pytest.mark.parametrize(("then", "waits"), [(30.0, RISE_PATIENCE), (22.0, RISE_PATIENCE + 1)])
 def test_a_rise_that_nothing_explains_is_believed_sooner_if_it_does_not_fade(then: float, waits: int) -> None:
-    """A window may have the end of a spike of a minute; a bundle that costs more from now on does so in every window."""
+    """A window may have the end of a spike of a minute; what costs more from now on does so in every window."""
     world = even()
     world.rounds(4)
     world.base["b1"] = 30.0
