@@ -82,7 +82,7 @@ def measure(brokers: int, bundles: int, rounds: int = ROUNDS, at_rest: bool = Fa
 
 
 def _in_kernel_s() -> float:
-    """CPU of this process in the kernel, which is what new memory takes."""
+    """CPU of this process in the kernel, most of which goes into new memory."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_stime
 
 

@@ -24,8 +24,8 @@ from controller.policy.view.costs import Floats
 from controller.policy.view.frame import NOBODY, Ints
 
 SURPRISE = 5.0  # standard deviations that chance does not make
-RISE_PATIENCE = 2  # rounds of a rise that nothing explains and that does not fade, where none has come and gone before
-FADED = 0.8  # of what it was in the round before: a rise that is less than that fades
+RISE_PATIENCE = 2  # rounds of a rise that nothing explains and that stays as it is, where none has come and gone before
+SAME = 0.8  # of the larger one: two rises that differ no more are the same
 FALL_PATIENCE = 2  # rounds of a fall that nothing explains: there is room sooner than there is trouble
 FORGETTING = 0.02  # a round, of the uncertainty of brokers' states
 TREND_KEPT, TREND_TOLD = 0.7, 5.0  # a trend of so many standard deviations: what was learned no longer holds
@@ -85,7 +85,8 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools, misread: Boo
     brokers, rows = model.brokers, Rows.of(model, seen, unit)
     found = Surprise.of(model, seen, rows, unit, full)
     surprise, parts, doubt, reading = found.amount, found.parts, found.doubt, found.reading
-    brokers, held, lasted = _hold_back(brokers, surprise, found.deviation, found.silent, misread)
+    stays = seen.minute_on & ~misread & _is_same_rise(brokers.passing, surprise)
+    brokers, held, lasted = _hold_back(brokers, surprise, found.deviation, found.silent, misread, stays)
     silent = found.silent | held
     trend = np.where(silent | full, brokers.trend, TREND_KEPT * brokers.trend + found.deviation)
     chance = ~lasted & (np.abs(surprise) <= SURPRISE * np.sqrt(parts.total + reading))
@@ -208,16 +209,15 @@ def _doubt(model: UsageModel, seen: Seen, rows: Rows, parts: Parts) -> Floats:
 
 
 def _hold_back(
-    brokers: BrokerStates, surprise: Floats, deviation: Floats, silent: Bools, misread: Bools
+    brokers: BrokerStates, surprise: Floats, deviation: Floats, silent: Bools, misread: Bools, stays: Bools
 ) -> tuple[BrokerStates, Bools, Bools]:
     """[B] whose surprise is not learned from yet, as nothing explains it and it may end as it began; and whose has
-    lasted."""
+    lasted. `stays`: [B] whose rise was there a minute ago, too."""
     beyond = ~silent & ~np.isnan(brokers.error) & ((np.abs(deviation) > SURPRISE) | misread)
     fell = beyond & (deviation < 0) & ~misread
     ended = np.where(beyond, 0.0, brokers.above) + np.where(fell, brokers.stood, 0.0)
     memory, needed = recall(brokers.burst, brokers.since, np.where(silent, 0.0, ended), NOISE_ROUNDS)
-    stays = (memory.burst == 0) & (surprise >= FADED * brokers.passing)
-    needed = np.where(stays, np.minimum(needed, RISE_PATIENCE), needed)
+    needed = np.where(stays & (memory.burst == 0), np.minimum(needed, RISE_PATIENCE), needed)
     above = np.where(beyond, brokers.above + 1, 0.0)
     held = beyond & (above < np.where(fell, FALL_PATIENCE, needed))
     lasted = beyond & ~held
@@ -231,6 +231,12 @@ def _hold_back(
         since=memory.since,
     )
     return states, held, lasted
+
+
+def _is_same_rise(before: Floats, now: Floats) -> Bools:
+    """[B] whether both are rises of about the same size. A window that has a part of a spike of a minute, and the next
+    one that has the rest of it, seldom are."""
+    return np.asarray((np.minimum(before, now) > 0) & (np.minimum(before, now) >= SAME * np.maximum(before, now)))
 
 
 def _reopen(

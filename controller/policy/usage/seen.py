@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.domain.load import FIELD_SCALES, IMPOSSIBLE_FACTOR, RESOURCE_SCALES, RESOURCES, UNKNOWN
 from controller.policy.usage.drivers import DRIVER_COLUMNS
@@ -30,6 +31,7 @@ class Seen:
     rows: Floats  # [M x D] traffic during the reporter's window
     full: Floats  # [N x D] traffic of each bundle
     unshown: Floats  # [B] CPU of a sudden change in this round, which its reading may not show; see `readings.py`
+    minute_on: NDArray[np.bool_]  # [B] whether the last new reading before this round came a minute ago or longer
 
     @classmethod
     def of(cls, frame: Frame) -> Seen:
@@ -62,6 +64,7 @@ class Seen:
             rows=rows,
             full=full,
             unshown=np.zeros(count),
+            minute_on=np.zeros(count, bool),
         )
 
 

@@ -1,5 +1,5 @@
-"""The median. numpy's own is the same, but imports `numpy.ma` when it is first called: a tenth of a second, for which a
-command or the first round of a process would wait."""
+"""The median. numpy's own is the same, but imports `numpy.ma` when it is first called: up to a tenth of a second, for
+which a command or the first round of a process would wait."""
 
 from __future__ import annotations
 

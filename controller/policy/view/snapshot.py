@@ -190,8 +190,8 @@ def from_frame(frame: Frame, settings: PolicySettings) -> Snapshot:
         in_flight=status == MOVING,
         unowned=status == UNOWNED,
         displaced=rows.displaced(),
-        fields=rows.take_mean(rows.fields),
-        cost=rows.take_mean(rows.cost),
+        fields=rows.overwrite_with_mean(rows.fields),
+        cost=rows.overwrite_with_mean(rows.cost),
         bundle_block=np.full(len(frame.bundles), ALLOWED, np.int64),
     )
 
@@ -248,9 +248,9 @@ class _Rows:
         self._one_each = frame.one_row_each
         self.moved = np.flatnonzero((self.owner != self.reporter) & (self.owner != NOBODY))
 
-    def take_mean(self, values: Floats) -> Floats:
-        """[N x columns] mean over all reports of a bundle. Where each has one it takes the values' place in memory, of
-        which a million bundles need much, and new memory is slow."""
+    def overwrite_with_mean(self, values: Floats) -> Floats:
+        """[N x columns] mean over all reports of a bundle. Overwrites the values where each bundle has one report: a
+        million bundles need much memory, and new memory is slow."""
         weight = np.maximum(self._sum(self.reports), 1)
         into = values if self._one_each else None
         return _by_column(values, self.count, lambda column, _: self._sum(self.reports * column) / weight, into)

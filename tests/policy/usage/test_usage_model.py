@@ -211,29 +211,66 @@ def test_a_process_that_uses_cpu_beside_brokers_is_no_bundles_fault() -> None:
     assert world.model.brokers.base[2] < 5
 
 
-@pytest.mark.parametrize(("then", "waits"), [(30.0, RISE_PATIENCE), (22.0, RISE_PATIENCE + 1)])
-def test_a_rise_that_nothing_explains_is_believed_sooner_if_it_does_not_fade(then: float, waits: int) -> None:
-    """A window may have the end of a spike of a minute; what costs more from now on does so in every window."""
+def held_back(world: World, *bases: float) -> list[bool]:
+    """Whether most of b1's rise is held back, round by round, while it uses so many points for something else."""
+    result = []
+    for points in bases:
+        world.base["b1"] = points
+        result.append(bool(world.rounds(1).burst[1, CPU] > 10 * POINT))
+    return result
+
+
+@pytest.mark.parametrize(
+    ("before", "then"),
+    [
+        ([], [(30, True), (30, False)]),
+        ([], [(30, True), (22, True), (22, False)]),  # the window still has the end of a spike of a minute
+        ([], [(22, True), (30, True), (30, False)]),  # it had the beginning
+        ([30, 30, 30, 0, 0, 0, 0], [(30, True), (30, True), (30, True), (30, True), (30, False)]),  # it came and went
+    ],
+)
+def test_a_rise_that_nothing_explains_is_believed_once_it_stays_as_it_is(
+    before: list[float], then: list[tuple[float, bool]]
+) -> None:
     world = even()
     world.rounds(4)
+    held_back(world, *before)
+    assert held_back(world, *(points for points, _ in then)) == [held for _, held in then]
+
+
+def test_a_rise_after_a_fall_is_held_back() -> None:
+    world = even()
     world.base["b1"] = 30.0
-    passing = []
+    world.rounds(6)
+    assert held_back(world, 0.0, 60.0, 60.0) == [False, True, False]
+
+
+def test_a_rise_that_is_seen_twice_within_a_minute_has_not_stayed() -> None:
+    """An early round's window overlaps the one before, and a figure of Pulsar's brokers is told for a minute."""
+    world = even()
+    world.rounds(4)
+    world.interval_ms = 10_000
+    assert held_back(world, 30.0, 30.1, 30.0, 30.1) == [True, True, True, False]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_traffic_that_is_not_believed_is_learned_as_cheap_once_it_has_lasted(seed: int) -> None:
+    world, dice = even(), np.random.default_rng(seed)
+
+    def read() -> Estimates:
+        world.stale = {name: world.cpu(name) * (1 + 0.01 * dice.normal()) for name in world.base}
+        return world.rounds(1)
+
+    for _ in range(8):
+        read()
+    for bundle in range(8):
+        world.traffic[bundle] *= 10
+        world.factor[bundle] = 0.1
+    costs = []
     for _ in range(PATIENCE):
-        passing.append(world.rounds(1).burst[1, CPU])
-        world.base["b1"] = then
-    assert [int(value > 10 * POINT) for value in passing] == [1] * (waits - 1) + [0] * (PATIENCE - waits + 1)
-
-
-def test_a_rise_that_came_and_went_is_waited_for_again() -> None:
-    world = even()
-    world.rounds(4)
-    for _ in range(2):
-        world.base["b1"] = 30.0
-        world.rounds(RISE_PATIENCE + 1)
-        world.base["b1"] = 0.0
-        world.rounds(6)
-    world.base["b1"] = 30.0
-    assert world.rounds(RISE_PATIENCE + 1).burst[1, CPU] > 20 * POINT
+        read()
+        costs.append(world.cost(0))
+    assert min(costs[:-1]) > 0.8 > costs[-1]
 
 
 def test_a_slow_machine_shows_when_bundles_leave_it() -> None:
