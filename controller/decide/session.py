@@ -248,7 +248,7 @@ def _quantised_fields(line: Line, rows: Ints, partitions_by_name: bool) -> tuple
 
 
 def _quantised_columns(line: Line, partitions_by_name: bool) -> Iterator[tuple[int, Ints]]:
-    """The columns that a line tells of, with their values [M] in its order.
+    """The columns that a line has figures for, with their values [M] in its order.
 
     A line has no number of partitions; where it is needed, topics of a bundle with a partition's name are partitions.
     """

@@ -85,7 +85,7 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools, misread: Boo
     brokers, rows = model.brokers, Rows.of(model, seen, unit)
     found = Surprise.of(model, seen, rows, unit, full)
     surprise, parts, doubt, reading = found.amount, found.parts, found.doubt, found.reading
-    stays = seen.minute_on & ~misread & _is_same_rise(brokers.passing, surprise)
+    stays = seen.minute_apart & ~misread & _is_same_rise(brokers.passing, surprise)
     brokers, held, lasted = _hold_back(brokers, surprise, found.deviation, found.silent, misread, stays)
     silent = found.silent | held
     trend = np.where(silent | full, brokers.trend, TREND_KEPT * brokers.trend + found.deviation)
@@ -236,7 +236,8 @@ def _hold_back(
 def _is_same_rise(before: Floats, now: Floats) -> Bools:
     """[B] whether both are rises of about the same size. A window that has a part of a spike of a minute, and the next
     one that has the rest of it, seldom are."""
-    return np.asarray((np.minimum(before, now) > 0) & (np.minimum(before, now) >= SAME * np.maximum(before, now)))
+    smaller = np.minimum(before, now)
+    return np.asarray((smaller > 0) & (smaller >= SAME * np.maximum(before, now)))
 
 
 def _reopen(

@@ -197,9 +197,9 @@ def _sum_by_owner(owner: Ints, values: Floats, count: int) -> Floats:
 def _settled(frame: Frame, cost: Floats, grace_ms: int) -> Floats:
     """[B] of brokers' work, the part for bundles that neither moved lately nor move now."""
     owner, moved_at_ms = frame.bundle("owner"), frame.bundle("moved_at_ms")  # 0: never moved
-    stayed = (owner != NOBODY) & ((moved_at_ms == 0) | (frame.at_ms - moved_at_ms >= grace_ms))
+    stayed = (moved_at_ms == 0) | (frame.at_ms - moved_at_ms >= grace_ms)
     stayed &= frame.bundle("status") != MOVING
-    return np.asarray(np.bincount(owner[stayed], cost[stayed], len(frame.brokers)), np.float64)
+    return _sum_by_owner(owner[stayed], cost[stayed], len(frame.brokers))
 
 
 def _follow_steps(model: UsageModel, change: Floats, usage: Floats) -> UsageModel:

@@ -35,7 +35,7 @@ def follow_readings(
     does one that comes with a sudden change. `figures`: of brokers whose figures are known to stand; they take the
     place of averages over the window."""
     brokers, at_ms, sudden = model.brokers, float(seen.at_ms), _sudden(model, seen)
-    minute_on = at_ms - brokers.read_ms >= OLDEST_MS
+    minute_apart = at_ms - brokers.read_ms >= OLDEST_MS
     told, since_ms = (
         np.array([getattr(figures[name], what) if name in figures else np.nan for name in brokers.names], np.float64)
         for what in ("value", "since_ms")
@@ -62,7 +62,7 @@ def follow_readings(
         began_ms=began_ms,
     )
     usage, unshown = np.where(old, np.nan, seen.usage), np.where(pursued, 0.0, sudden)
-    return replace(model, brokers=brokers), replace(seen, usage=usage, unshown=unshown, minute_on=minute_on)
+    return replace(model, brokers=brokers), replace(seen, usage=usage, unshown=unshown, minute_apart=minute_apart)
 
 
 def _sudden(model: UsageModel, seen: Seen) -> Floats:

@@ -31,7 +31,7 @@ class Seen:
     rows: Floats  # [M x D] traffic during the reporter's window
     full: Floats  # [N x D] traffic of each bundle
     unshown: Floats  # [B] CPU of a sudden change in this round, which its reading may not show; see `readings.py`
-    minute_on: NDArray[np.bool_]  # [B] whether the last new reading before this round came a minute ago or longer
+    minute_apart: NDArray[np.bool_]  # [B] whether this round is at least a minute after the last new reading
 
     @classmethod
     def of(cls, frame: Frame) -> Seen:
@@ -64,7 +64,7 @@ class Seen:
             rows=rows,
             full=full,
             unshown=np.zeros(count),
-            minute_on=np.zeros(count, bool),
+            minute_apart=np.zeros(count, bool),
         )
 
 
