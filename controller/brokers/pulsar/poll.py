@@ -3,7 +3,7 @@
 A broker that has not answered by the end of a poll is not asked again until it has; every poll in between is a gap of
 that broker alone. Members are looked up beside the poll. Statistics of topics are read at most once in Pulsar's
 statistics period, brokers taking turns, and in between the newest known ones count; a bundle that has moved keeps its
-load until its new owner's are read.
+load until its new owner's are read, whatever its former owner still tells.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class ClusterPoll:
         sent = 0
         try:
             owned, sent = await self._read_owned(broker, address)
-            await self._keep_topics_fresh(broker, address)
+            await self._keep_topics_fresh(broker, address, owned)
             process, cpu = await self._read_process(broker, address)
             reported, manager = await self._read_load(broker, address, owned, process, at_ms)
         except CallFailed as error:
@@ -200,7 +200,7 @@ class ClusterPoll:
         topics = {**self._known_topics(map(str, owned)), **self._topics_of.get(broker, {})}
         return parse_metrics(answer, process, owned, topics, self._exclude, at_ms), Manager.EXTENSIBLE
 
-    async def _keep_topics_fresh(self, broker: str, address: str) -> None:
+    async def _keep_topics_fresh(self, broker: str, address: str, owned: Iterable[Bundle]) -> None:
         """Start to read the broker's topics when it is time."""
         if not self.with_topics:
             return
@@ -208,7 +208,7 @@ class ClusterPoll:
         if first or (time.monotonic() >= self._due_s[broker] and self._reading[broker].done()):
             period_s = self.configuration.stats_period_s
             self._due_s[broker] = time.monotonic() + period_s * (1 + self._turn(broker) * first)
-            self._reading[broker] = asyncio.create_task(self._read_topics(broker, address))
+            self._reading[broker] = asyncio.create_task(self._read_topics(broker, address, owned))
         if first and self._wait_for_topics:
             await self._reading[broker]
 
@@ -217,7 +217,9 @@ class ClusterPoll:
         brokers = self.members.brokers
         return brokers.index(broker) / len(brokers) if broker in brokers else 0.0
 
-    async def _read_topics(self, broker: str, address: str) -> None:
+    async def _read_topics(self, broker: str, address: str, owned: Iterable[Bundle]) -> None:
+        """Until its next statistics period a broker also tells of bundles that it has just given up, at the rates that
+        they had: those count only where nothing else is known."""
         try:
             found = await self._topics.read(address)
         except CallFailed as error:
@@ -228,7 +230,8 @@ class ClusterPoll:
         self.on_topics_read(Outcome.OK)
         now_s = time.monotonic()
         self._topics_of[broker] = found
-        self._newest |= {name: (now_s, stats) for name, stats in found.items()}
+        names = set(map(str, owned))
+        self._newest |= {n: (now_s, stats) for n, stats in found.items() if n in names or n not in self._newest}
         if now_s >= self._forget_at_s:
             self._newest = {name: known for name, known in self._newest.items() if known[0] >= self._kept_since_s()}
             self._forget_at_s = now_s + self.configuration.stats_period_s

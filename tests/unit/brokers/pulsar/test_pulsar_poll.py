@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -210,6 +211,37 @@ def test_what_topics_told_lately_is_not_read_again(extensible: bool) -> None:
         assert [asked_topics(broker) for broker in cluster.brokers] == [1, 1, 1]
 
     played(scenario, extensible=extensible)
+
+
+@pytest.mark.parametrize("last_read", ["owner", "former owner"])
+def test_a_broker_that_still_tells_of_a_bundle_it_no_longer_owns_is_not_believed(last_read: str) -> None:
+    """It does so until its next statistics period, with rates of the time before; a split was cut by them."""
+
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> None:
+        former, owner, _ = cluster.brokers
+        first, last = (former, owner) if last_read == "owner" else (owner, former)
+        owner.held = {A: 7.0, B: 1.0}
+        stale = former.topics()
+        former.held = {}
+        former.answers["/topics"] = say(json.dumps(stale))
+        told = last.answers.get("/topics", lambda broker, request: broker.topics())
+
+        async def tell_after_the_other(broker: Broker, request: Request) -> Any:
+            while poll._topics_of.get(first.id) is None:
+                await asyncio.sleep(0.001)
+            return told(broker, request)
+
+        last.answers["/topics"] = tell_after_the_other
+        await poll.start()
+        poll.with_topics = True
+        found = await poll_once(poll)
+        stats = await poll.find_stats(owner.id, A)
+        assert (stats or {}).get("msgRateIn") == 7.0
+        reported = found[owner.id].reported
+        assert reported is not None
+        assert reported.report["lastStats"][A]["msgRateIn"] == 7.0
+
+    played(scenario, extensible=True)
 
 
 @pytest.mark.parametrize("with_topics", [True, False])
