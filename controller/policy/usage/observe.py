@@ -36,6 +36,7 @@ LEAST_TOLD = 0.1  # of all traffic: brokers with less say little of what it cost
 MISREAD, LEAST_READ = 5.0, 0.05  # times what a broker uses; which counts as so much of its limit at least
 OUTLIER = 4.0  # medians: a larger step is no wandering
 WANDER_PACE = 0.15
+JUMP, LEAST_WANDER = 4.0, 0.01  # times as large a variance as usual is a change, and no wandering; usual at least
 LARGEST = 2.0**53  # of an estimate in whole units: a sum of a few still fits
 
 
@@ -217,7 +218,11 @@ def _follow_steps(model: UsageModel, change: Floats, usage: Floats) -> UsageMode
     wander = model.wander
     if both.any():
         now = float((step[both] ** 2).mean() + 2 * (step[both] * model.brokers.step[both]).mean())
-        wander = now if wander is None else wander + WANDER_PACE * (now - wander)
+        if wander is None:
+            wander = now
+        else:
+            most_steps = JUMP * max(wander, LEAST_WANDER**2)
+            wander += WANDER_PACE * (min(now, most_steps) - wander)
     return replace(model, wander=wander, brokers=replace(model.brokers, step=step))
 
 

@@ -11,7 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.published.case import Case, carry_out, play, set_cpu
-from benchmarks.published.clusters import ClusterBuilder, cluster, loads, moves, reason_of, sources, splits
+from benchmarks.published.clusters import (
+    BYTES_A_POINT,
+    ClusterBuilder,
+    cluster,
+    loads,
+    moves,
+    reason_of,
+    sources,
+    splits,
+)
 from controller.domain.decision import DecisionKind, Reason
 from controller.domain.ids import Bundle
 from controller.domain.load import SCORE_UNIT
@@ -239,8 +248,35 @@ class TestWaking:
     @pytest.mark.parametrize("seed", range(1, 4))
     def test_readings_without_traffic_do_not_spend_the_moves_that_traffic_will_need(self, seed: int) -> None:
         run = play_field("sleeping", player_of("steady"), seed)
-        assert run.mean < 1.4
+        assert run.mean < 1.25
+        assert run.overloaded_minutes <= 5
         assert run.twice == 0
+
+    @pytest.mark.parametrize("traffic", [[0.2] * 6, [0.1, 0.3, 0.05, 0.4, 0.2, 0.15]])
+    def test_an_idle_cluster_whose_cpu_does_not_go_with_its_traffic_is_left_alone(self, traffic: list[float]) -> None:
+        built = self.idle(traffic, [24.0, 5.0, 15.0, 8.0, 20.0, 11.0])
+        for _ in range(12):
+            assert moves(built.round()) == []
+            built.later()
+        assert {reason_of(built.round(), f"b{at}") for at in (0, 4)} == {Reason.BELOW_MINIMUM_LOAD}
+
+    def test_an_idle_cluster_whose_cpu_goes_with_its_traffic_is_balanced(self) -> None:
+        traffic = [24.0, 5.0, 15.0, 8.0, 20.0, 11.0]
+        assert moves(live(self.idle(traffic, traffic), FIRST_ROUNDS).round())
+
+    def test_traffic_of_an_idle_cluster_is_moved_off_a_network_that_fills_up(self) -> None:
+        traffic = [60.0, 2.0, 2.0, 2.0, 2.0, 2.0]
+        built = self.idle(traffic, [5.0] * 6)
+        for at, points in enumerate(traffic):
+            built.brokers[f"b{at}"] |= {"bandwidth_in_usage": points * BYTES_A_POINT, "bandwidth_in_limit": 1e7}
+        assert "b0" in sources(live(built, FIRST_ROUNDS).round())
+
+    def idle(self, traffic: list[float], used: list[float]) -> ClusterBuilder:
+        """Brokers that use so many points, and have ten bundles each that together come to so many by their traffic."""
+        built = steady(loads(*traffic, parts=10))
+        for at, points in enumerate(used):
+            built.brokers[f"b{at}"]["cpu_usage"] = points
+        return built
 
 
 class TestHits:

@@ -253,6 +253,32 @@ def test_a_rise_that_is_seen_twice_within_a_minute_has_not_stayed() -> None:
     assert held_back(world, 30.0, 30.1, 30.0, 30.1) == [True, True, True, False]
 
 
+def move_to_b1(world: World, factor: float) -> float:
+    """Move a bundle that costs so many times the usual; how much of b1's CPU is held back then, in points."""
+    world.factor[0] = factor
+    world.rounds(8)
+    world.owner[0] = "b1"
+    estimates = world.round()
+    return float(estimates.burst[1, CPU]) / POINT
+
+
+def test_a_rise_that_comes_with_a_bundle_is_the_bundles_and_believed_at_once() -> None:
+    world = even()
+    assert move_to_b1(world, 7.0) == 0.0
+    assert world.cost(0) > 3 * world.cost(9)
+    assert float(world.model.brokers.base[1]) < 3.0
+    assert float(world.model.brokers.speed[1]) == pytest.approx(1.0, abs=0.1)
+
+
+def test_a_rise_too_large_for_the_bundle_that_comes_with_it_may_pass() -> None:
+    world = even()
+    world.traffic[0] = 0.5
+    world.rounds(8)
+    world.owner[0], world.base["b1"] = "b1", 30.0
+    assert float(world.round().burst[1, CPU]) / POINT == pytest.approx(30.0, abs=3.0)
+    assert world.cost(0) == pytest.approx(world.cost(9), rel=0.1)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_traffic_that_is_not_believed_is_learned_as_cheap_once_it_has_lasted(seed: int) -> None:
     world, dice = even(), np.random.default_rng(seed)
@@ -347,6 +373,19 @@ def test_wandering_is_told_from_noise() -> None:
         quiet, restless = still.round(), drifting.round()
     assert restless.wander_permille >= 15
     assert quiet.wander_permille <= restless.wander_permille / 2
+
+
+def test_a_surge_is_no_wandering() -> None:
+    """A tenant's traffic triples once; balance that is kept up afterwards is not lost again before it pays."""
+    dice = np.random.default_rng(1)
+    world = even(12)
+    rest = np.full(len(world.traffic), 5.0)
+    found = []
+    for number in range(30):
+        rest[::8] = 5.0 if number < 20 else 15.0 * (1 + np.arange(12) % 3)
+        world.traffic = (rest * dice.uniform(0.97, 1.03, len(rest))).tolist()
+        found.append(world.round().wander_permille)
+    assert max(found[20:]) <= found[19] + 10
 
 
 class TestQuietTimes:

@@ -153,6 +153,10 @@ class Model:
         """[B] how far above its level each is, as a fraction of it."""
         return np.asarray((self.score - self.levels) / self.norms)
 
+    def without_cpu(self) -> Floats:
+        """[B] scores by all resources but CPU."""
+        return np.asarray(np.delete(self.used, self._cpu, axis=1).max(axis=1, initial=0.0))
+
     def doubt(self, errors: float) -> Floats:
         """[B] how much lower each score may be, at so many standard deviations."""
         return np.asarray(errors * self.error * self._by_cpu(slice(None)))

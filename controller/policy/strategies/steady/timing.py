@@ -5,7 +5,8 @@ is: the tolerance is widened by what the estimate may be wrong, the more the mor
 far off by chance; and by how far the brokers' loads wander from round to round, as what is balanced more finely than
 that is lost again before it pays. Both are bounded: nothing learned hides a broker far above its level. In the first
 rounds nobody knows yet what lasts: a cluster in which no broker is overloaded may just be having a burst, and is
-watched, unless a broker is far above the level and the brokers altogether are uneven.
+watched, unless a broker is far above the level and the brokers altogether are uneven. In a nearly idle cluster whose
+CPU does not go with its traffic nobody knows how much CPU a move would shift: for CPU only the overloaded are relieved.
 
 A broker *wants filling* when its bundles bring it next to nothing of what they could: at once, or, when they bring a
 little, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
@@ -26,6 +27,7 @@ from controller.policy.view.estimates import PERMILLE
 from controller.policy.view.frame import Ints
 from controller.policy.view.snapshot import Bools, Snapshot
 
+NEARLY_IDLE = 0.2  # a level below this
 FIRST_ROUNDS = 3
 FAR_AT_FIRST = 450  # permille above the level
 UNEVEN_AT_FIRST = 225  # permille: the root mean square of all deviations. Bursts of some bundles come to less
@@ -66,6 +68,8 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     begin = np.where(model.full, np.minimum(begin, in_trouble), begin)
     end = np.minimum(end, begin)
     above = part & (model.score > begin)
+    if model.level < NEARLY_IDLE and not model.usage.goes_with_traffic:
+        above &= model.full | (model.without_cpu() > begin)
     begun = bool(memory.get("begun")) or rounds > FIRST_ROUNDS
     begun = begun or bool((part & model.full).any())
     begun = begun or any(_is_uneven(deviation[pool.takes_part]) for pool in model.parts)
