@@ -264,6 +264,10 @@ class TestWaking:
         traffic = [24.0, 5.0, 15.0, 8.0, 20.0, 11.0]
         assert moves(live(self.idle(traffic, traffic), FIRST_ROUNDS).round())
 
+    def test_one_busy_broker_of_an_idle_cluster_is_relieved_however_little_traffic_tells(self) -> None:
+        built = self.idle([10.0] * 6, [60.0, 5.0, 5.0, 5.0, 5.0, 5.0])
+        assert "b0" in sources(built.round())
+
     def test_traffic_of_an_idle_cluster_is_moved_off_a_network_that_fills_up(self) -> None:
         traffic = [60.0, 2.0, 2.0, 2.0, 2.0, 2.0]
         built = self.idle(traffic, [5.0] * 6)

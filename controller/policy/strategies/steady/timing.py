@@ -6,7 +6,8 @@ far off by chance; and by how far the brokers' loads wander from round to round,
 that is lost again before it pays. Both are bounded: nothing learned hides a broker far above its level. In the first
 rounds nobody knows yet what lasts: a cluster in which no broker is overloaded may just be having a burst, and is
 watched, unless a broker is far above the level and the brokers altogether are uneven. In a nearly idle cluster whose
-CPU does not go with its traffic nobody knows how much CPU a move would shift: for CPU only the overloaded are relieved.
+CPU does not go with its traffic nobody knows how much CPU a move would shift: for CPU only those that read more than
+`AT_EASE` are relieved.
 
 A broker *wants filling* when its bundles bring it next to nothing of what they could: at once, or, when they bring a
 little, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from controller.policy.strategies.steady.model import Model
+from controller.policy.strategies.steady.usage import CPU
 from controller.policy.usage.bursts import PATIENCE
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE
@@ -28,6 +30,7 @@ from controller.policy.view.frame import Ints
 from controller.policy.view.snapshot import Bools, Snapshot
 
 NEARLY_IDLE = 0.2  # a level below this
+AT_EASE = 0.4  # CPU of its limit, from which a broker is relieved in any case
 FIRST_ROUNDS = 3
 FAR_AT_FIRST = 450  # permille above the level
 UNEVEN_AT_FIRST = 225  # permille: the root mean square of all deviations. Bursts of some bundles come to less
@@ -69,7 +72,7 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     end = np.minimum(end, begin)
     above = part & (model.score > begin)
     if model.level < NEARLY_IDLE and not model.usage.goes_with_traffic:
-        above &= model.full | (model.without_cpu() > begin)
+        above &= (snapshot.utilisation[:, CPU] > AT_EASE) | (model.without_cpu() > begin)
     begun = bool(memory.get("begun")) or rounds > FIRST_ROUNDS
     begun = begun or bool((part & model.full).any())
     begun = begun or any(_is_uneven(deviation[pool.takes_part]) for pool in model.parts)
