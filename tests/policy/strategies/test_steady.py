@@ -264,9 +264,17 @@ class TestWaking:
         traffic = [24.0, 5.0, 15.0, 8.0, 20.0, 11.0]
         assert moves(live(self.idle(traffic, traffic), FIRST_ROUNDS).round())
 
-    def test_one_busy_broker_of_an_idle_cluster_is_relieved_however_little_traffic_tells(self) -> None:
-        built = self.idle([10.0] * 6, [60.0, 5.0, 5.0, 5.0, 5.0, 5.0])
-        assert "b0" in sources(built.round())
+    @pytest.mark.parametrize(("then", "relieved"), [(60.0, True), (22.0, False)])
+    def test_of_an_idle_cluster_a_broker_that_becomes_busy_is_relieved(self, then: float, relieved: bool) -> None:
+        """Its bundles have become dearer, or so it seems; its traffic is that of all others."""
+        built = self.idle([10.0] * 6, [10.0] * 6)
+        live(built, 5)
+        built.brokers["b0"]["cpu_usage"] = then
+        acted = []
+        for _ in range(6):
+            acted += sources(built.round())
+            built.later()
+        assert ("b0" in acted) == relieved
 
     def test_traffic_of_an_idle_cluster_is_moved_off_a_network_that_fills_up(self) -> None:
         traffic = [60.0, 2.0, 2.0, 2.0, 2.0, 2.0]
