@@ -8,8 +8,6 @@ is left of them in the sum.
 A reading may not show a sudden change yet (`readings.py`), and what more traffic costs is known less well than what the
 usual traffic costs. So after such a change this round's reading says less about the broker, unless a surprise of it is
 being held back already.
-
-A rise that nothing explains is held back, as it may pass. One that comes with bundles is theirs, and learned at once.
 """
 
 from __future__ import annotations
@@ -34,8 +32,6 @@ TREND_KEPT, TREND_TOLD = 0.7, 5.0  # a trend of so many standard deviations: wha
 RELEARNED = 0.2  # the spread of factors then
 LATE = 0.5  # the part of a sudden change that a reading may not show yet
 SMALLEST_FACTOR = 0.1
-DEARER = 6.0  # times what was expected of bundles that arrive: so much more they may cost
-NONE: Ints = np.zeros(0, np.int64)
 CERTAIN = 0.01  # of a variance, that one lesson leaves at least
 SLOWEST = 8.0
 PLAUSIBLE = 0.25  # the variance of what work costs from now on, as a share of it: seldom more than half as much again
@@ -50,7 +46,6 @@ class Rows:
     load: Floats  # on the usual broker, with the usual factor
     there: Floats  # the same at this broker's speed
     before: Floats  # as `there` was; 0 where the bundle has just arrived
-    arrived: Bools  # whether it has: its reporter did not name it in the round before
     variance: Floats  # of the factor
 
     @classmethod
@@ -60,7 +55,7 @@ class Rows:
         speed = model.brokers.speed[seen.reporter]
         stayed = bundles.carrier[seen.bundle] == seen.reporter
         before = np.where(stayed, bundles.carried[seen.bundle], 0.0)
-        return cls(load, load * speed, before * speed, ~stayed, bundles.variance[seen.bundle])
+        return cls(load, load * speed, before * speed, bundles.variance[seen.bundle])
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +84,6 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools, misread: Boo
     whose traffic is not believed."""
     brokers, rows = model.brokers, Rows.of(model, seen, unit)
     found = Surprise.of(model, seen, rows, unit, full)
-    rows, suspected = _suspect_arrivals(brokers, seen, rows, found)
-    if suspected:
-        found = Surprise.of(model, seen, rows, unit, full)
     surprise, parts, doubt, reading = found.amount, found.parts, found.doubt, found.reading
     stays = seen.minute_apart & ~misread & _is_same_rise(brokers.passing, surprise)
     brokers, held, lasted = _hold_back(brokers, surprise, found.deviation, found.silent, misread, stays)
@@ -246,23 +238,6 @@ def _is_same_rise(before: Floats, now: Floats) -> Bools:
     one that has the rest of it, seldom are."""
     smaller = np.minimum(before, now)
     return np.asarray((smaller > 0) & (smaller >= SAME * np.maximum(before, now)))
-
-
-def _suspect_arrivals(brokers: BrokerStates, seen: Seen, rows: Rows, found: Surprise) -> tuple[Rows, bool]:
-    """Where usage rises beyond chance just as bundles arrive, they are to blame rather than something that may pass:
-    what they cost is as uncertain as it takes, unless they would have to cost too much. With whether any is."""
-    beyond = (found.deviation > SURPRISE) & ~np.isnan(brokers.error)
-    arrived = np.flatnonzero(rows.arrived & beyond[seen.reporter] & (rows.there > 0)) if beyond.any() else NONE
-    if not len(arrived):
-        return rows, False
-    reporter, there, count = seen.reporter[arrived], rows.there[arrived], len(beyond)
-    load = sum_by(reporter, there, count)
-    doubt = sum_by(reporter, there**2 * rows.variance[arrived], count)
-    to_blame = (doubt > 0) & (found.amount <= DEARER * load)
-    wider = np.where(to_blame, np.maximum(found.amount**2 / np.maximum(doubt, TINY), 1.0), 1.0)
-    variance = rows.variance.copy()
-    variance[arrived] *= wider[reporter]
-    return replace(rows, variance=variance), True
 
 
 def _reopen(

@@ -221,8 +221,8 @@ def _follow_steps(model: UsageModel, change: Floats, usage: Floats) -> UsageMode
         if wander is None:
             wander = now
         else:
-            most_steps = JUMP * max(wander, LEAST_WANDER**2)
-            wander += WANDER_PACE * (min(now, most_steps) - wander)
+            most = JUMP * max(wander, LEAST_WANDER**2)
+            wander += WANDER_PACE * (min(max(now, -most), most) - wander)
     return replace(model, wander=wander, brokers=replace(model.brokers, step=step))
 
 

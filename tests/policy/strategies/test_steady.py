@@ -26,6 +26,7 @@ from controller.domain.ids import Bundle
 from controller.domain.load import SCORE_UNIT
 from controller.domain.overrides import AVOID, PIN, Override
 from controller.domain.ownership import State
+from controller.domain.settings.placement import IsolationPolicy, PlacementSettings
 from controller.domain.settings.policy import PolicySettings, SteadySettings
 from controller.policy.overrides import apply_moves, apply_overrides
 from controller.policy.pacing import BURST_MIN
@@ -264,8 +265,8 @@ class TestWaking:
         traffic = [24.0, 5.0, 15.0, 8.0, 20.0, 11.0]
         assert moves(live(self.idle(traffic, traffic), FIRST_ROUNDS).round())
 
-    @pytest.mark.parametrize(("then", "relieved"), [(60.0, True), (22.0, False)])
-    def test_of_an_idle_cluster_a_broker_that_becomes_busy_is_relieved(self, then: float, relieved: bool) -> None:
+    @pytest.mark.parametrize(("then", "relieved"), [(60.0, True), (35.0, True), (22.0, False)])
+    def test_of_an_idle_cluster_a_broker_that_gets_far_above_it_is_relieved(self, then: float, relieved: bool) -> None:
         """Its bundles have become dearer, or so it seems; its traffic is that of all others."""
         built = self.idle([10.0] * 6, [10.0] * 6)
         live(built, 5)
@@ -275,6 +276,29 @@ class TestWaking:
             acted += sources(built.round())
             built.later()
         assert ("b0" in acted) == relieved
+
+    @pytest.mark.parametrize(
+        ("brokers", "base", "hot", "others"), [(10, 8, 62, 0.5), (10, 5, 25, 1.0), (40, 4, 76, 1.0)]
+    )
+    def test_one_broker_that_works_beside_idle_ones_is_relieved(
+        self, brokers: int, base: float, hot: float, others: float
+    ) -> None:
+        """However many idle ones there are, and whatever they use without traffic."""
+        traffic = [hot, *[others] * (brokers - 1)]
+        built = self.idle(traffic, [base + points for points in traffic])
+        assert "b0" in {name for _ in range(FIRST_ROUNDS + 1) for name in sources(built.later().round())}
+
+    def test_a_busy_pool_beside_idle_brokers_is_balanced(self) -> None:
+        built = self.idle([0.2] * 20, [6.0] * 20)
+        own = IsolationPolicy(name="own", namespaces=("t/own",), primary=("c.*",))
+        built.settings = replace(built.settings, placement=PlacementSettings(isolation=(own,)))
+        isolated = ([68.0, 18.0, 18.0, 18.0], [74.0, 24.0, 24.0, 24.0])
+        for at, (points, used) in enumerate(zip(*isolated, strict=True)):
+            built.broker(f"c{at}", cpu=points)
+            for _ in range(10):
+                built.bundle(f"c{at}", cpu=points / 10, namespace="t/own")
+            built.brokers[f"c{at}"]["cpu_usage"] = used
+        assert "c0" in sources(built.round())
 
     def test_traffic_of_an_idle_cluster_is_moved_off_a_network_that_fills_up(self) -> None:
         traffic = [60.0, 2.0, 2.0, 2.0, 2.0, 2.0]

@@ -5,9 +5,8 @@ is: the tolerance is widened by what the estimate may be wrong, the more the mor
 far off by chance; and by how far the brokers' loads wander from round to round, as what is balanced more finely than
 that is lost again before it pays. Both are bounded: nothing learned hides a broker far above its level. In the first
 rounds nobody knows yet what lasts: a cluster in which no broker is overloaded may just be having a burst, and is
-watched, unless a broker is far above the level and the brokers altogether are uneven. In a nearly idle cluster whose
-CPU does not go with its traffic nobody knows how much CPU a move would shift: for CPU only those that read more than
-`AT_EASE` are relieved.
+watched, unless a broker is far above the level and the brokers altogether are uneven. Where CPU is nearly idle and does
+not go with traffic, nobody knows how much of it a move would shift: only who reads far above the level is relieved.
 
 A broker *wants filling* when its bundles bring it next to nothing of what they could: at once, or, when they bring a
 little, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
@@ -21,16 +20,17 @@ from typing import Any
 
 import numpy as np
 
-from controller.policy.strategies.steady.model import Model
+from controller.policy.strategies.steady.model import FAR, Model
 from controller.policy.strategies.steady.usage import CPU
 from controller.policy.usage.bursts import PATIENCE
+from controller.policy.usage.drivers import DRIVER_COLUMNS, half_and_half
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE
 from controller.policy.view.frame import Ints
 from controller.policy.view.snapshot import Bools, Snapshot
 
-NEARLY_IDLE = 0.2  # a level below this
-AT_EASE = 0.4  # CPU of its limit, from which a broker is relieved in any case
+NEARLY_IDLE = 0.2  # CPU that brokers read together, of their limits
+GOES = 0.5  # of the variance of CPU, that traffic explains where CPU goes with it
 FIRST_ROUNDS = 3
 FAR_AT_FIRST = 450  # permille above the level
 UNEVEN_AT_FIRST = 225  # permille: the root mean square of all deviations. Bursts of some bundles come to less
@@ -71,8 +71,7 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     begin = np.where(model.full, np.minimum(begin, in_trouble), begin)
     end = np.minimum(end, begin)
     above = part & (model.score > begin)
-    if model.level < NEARLY_IDLE and not model.usage.goes_with_traffic:
-        above &= (snapshot.utilisation[:, CPU] > AT_EASE) | (model.without_cpu() > begin)
+    above &= ~_idles(snapshot, model) | (model.without_cpu() > begin)
     begun = bool(memory.get("begun")) or rounds > FIRST_ROUNDS
     begun = begun or bool((part & model.full).any())
     begun = begun or any(_is_uneven(deviation[pool.takes_part]) for pool in model.parts)
@@ -97,6 +96,34 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
         end=end,
         memory={"brokers": brokers, "begun": begun},
     )
+
+
+def _idles(snapshot: Snapshot, model: Model) -> Bools:
+    """[B] whose CPU says nothing of their bundles: that of their pool is nearly idle and does not go with traffic, and
+    they do not read far above the level themselves."""
+    read = np.nan_to_num(snapshot.utilisation[:, CPU])
+    idle = np.zeros(len(read), bool)
+    for pool in model.parts:
+        known = pool.takes_part & np.isfinite(snapshot.utilisation[:, CPU])
+        used, limit = snapshot.usage[known, CPU], snapshot.limit[known, CPU]
+        if used.sum() < NEARLY_IDLE * limit.sum() and not _goes_with(used, limit, snapshot.totals[known]):
+            idle |= pool.takes_part
+    return np.asarray(idle & (read * snapshot.weights[CPU] <= model.levels + FAR * model.norms))
+
+
+def _goes_with(used: Floats, limit: Floats, totals: Floats) -> bool:
+    """Whether CPU `used` [b] goes with traffic, half by messages and half by bytes, of `totals` [b x F]."""
+    carries = totals[:, DRIVER_COLUMNS].sum(axis=1) > 0  # one without traffic has nothing but its base
+    used, limit, traffic = used[carries], limit[carries], totals[carries][:, DRIVER_COLUMNS]
+    sums = traffic.sum(axis=0)
+    if not used.sum() > 0:
+        return False
+    of_traffic = (traffic / np.where(sums > 0, sums, 1.0) * half_and_half(sums)).sum(axis=1)
+    of_limits = limit / limit.sum()
+    traffic_above, used_above = of_traffic - of_limits, used / used.sum() - of_limits
+    together = float((traffic_above * used_above).sum())
+    apart = float((traffic_above**2).sum()) * float((used_above**2).sum())
+    return together > 0 and together**2 > GOES * apart
 
 
 def _is_uneven(deviation: Ints) -> bool:

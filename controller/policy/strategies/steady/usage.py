@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCE_SCALES, RESOURCES
-from controller.policy.usage.drivers import DRIVER_COLUMNS, half_and_half
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
 from controller.policy.view.costs import Floats
@@ -51,7 +50,6 @@ class Usage:
     impossible: Bools  # [B]
     explained: Bools  # [B] as far above the limit, and by their own bundles
     blind: Bools  # [B] of which something is not known that is known of most
-    goes_with_traffic: bool  # whether brokers' CPU does, rather than being the same for all
     rounds: int  # so many the model has seen
     wander: float  # of brokers' loads from round to round, as a share of their mean
 
@@ -87,7 +85,6 @@ class Usage:
             impossible=impossible,
             explained=explained,
             blind=_is_blind(snapshot),
-            goes_with_traffic=_goes_with_traffic(snapshot),
             rounds=estimates.rounds,
             wander=estimates.wander_permille / PERMILLE,
         )
@@ -134,20 +131,6 @@ def _is_blind(snapshot: Snapshot) -> Bools:
         return np.zeros(len(known), bool)
     usual = (known[snapshot.eligible].mean(axis=0) > HALF) & (snapshot.weights > 0)
     return np.asarray((usual & ~known).any(axis=1))
-
-
-def _goes_with_traffic(snapshot: Snapshot) -> bool:
-    """Whether CPU in proportion to traffic, half by messages and half by bytes, is closer to what brokers use than the
-    same part of each one's limit. Always where CPU does not count."""
-    known = snapshot.eligible & np.isfinite(snapshot.utilisation[:, CPU])
-    used, limit = snapshot.usage[known, CPU], snapshot.limit[known, CPU]
-    traffic = snapshot.totals[known][:, DRIVER_COLUMNS]
-    totals = traffic.sum(axis=0)
-    if snapshot.weights[CPU] <= 0 or not used.sum() > 0 or not totals.sum() > 0:
-        return True
-    of_traffic = (traffic / np.where(totals > 0, totals, 1.0) * half_and_half(totals)).sum(axis=1)
-    of_use, of_limits = used / used.sum(), limit / limit.sum()
-    return float(((of_use - of_traffic) ** 2).sum()) < float(((of_use - of_limits) ** 2).sum())
 
 
 def _impossible(snapshot: Snapshot, cost: Floats) -> tuple[Bools, Bools]:
