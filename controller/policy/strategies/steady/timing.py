@@ -31,6 +31,7 @@ from controller.policy.view.snapshot import Bools, Snapshot
 
 NEARLY_IDLE = 0.2  # CPU that brokers read together, of their limits
 GOES = 0.5  # of the variance of CPU, that traffic explains where CPU goes with it
+LEAST_TELLING = 3  # brokers: any two lie on a line
 FIRST_ROUNDS = 3
 FAR_AT_FIRST = 450  # permille above the level
 UNEVEN_AT_FIRST = 225  # permille: the root mean square of all deviations. Bursts of some bundles come to less
@@ -112,12 +113,13 @@ def _idles(snapshot: Snapshot, model: Model) -> Bools:
 
 
 def _goes_with(used: Floats, limit: Floats, totals: Floats) -> bool:
-    """Whether CPU `used` [b] goes with traffic, half by messages and half by bytes, of `totals` [b x F]."""
+    """Whether CPU `used` [b] goes with traffic, half by messages and half by bytes, of `totals` [b x F]. Taken for
+    granted where too few tell."""
     carries = totals[:, DRIVER_COLUMNS].sum(axis=1) > 0  # one without traffic has nothing but its base
     used, limit, traffic = used[carries], limit[carries], totals[carries][:, DRIVER_COLUMNS]
     sums = traffic.sum(axis=0)
-    if not used.sum() > 0:
-        return False
+    if len(used) < LEAST_TELLING or not used.sum() > 0:
+        return True
     of_traffic = (traffic / np.where(sums > 0, sums, 1.0) * half_and_half(sums)).sum(axis=1)
     of_limits = limit / limit.sum()
     traffic_above, used_above = of_traffic - of_limits, used / used.sum() - of_limits
