@@ -36,7 +36,8 @@ LEAST_TOLD = 0.1  # of all traffic: brokers with less say little of what it cost
 MISREAD, LEAST_READ = 5.0, 0.05  # times what a broker uses; which counts as so much of its limit at least
 OUTLIER = 4.0  # medians: a larger step is no wandering
 WANDER_PACE = 0.15
-JUMP, LEAST_WANDER = 4.0, 0.01  # times as large a variance as usual is a change, and no wandering; usual at least
+MOST_STEPS = 4.0  # times the usual variance, that one round counts for: a single jump is no wandering
+LEAST_WANDER = 0.01  # of the mean usage, that counts as usual
 LARGEST = 2.0**53  # of an estimate in whole units: a sum of a few still fits
 
 
@@ -221,7 +222,7 @@ def _follow_steps(model: UsageModel, change: Floats, usage: Floats) -> UsageMode
         if wander is None:
             wander = now
         else:
-            most = JUMP * max(wander, LEAST_WANDER**2)
+            most = MOST_STEPS * max(wander, LEAST_WANDER**2)
             wander += WANDER_PACE * (min(max(now, -most), most) - wander)
     return replace(model, wander=wander, brokers=replace(model.brokers, step=step))
 

@@ -254,14 +254,14 @@ class TestWaking:
         assert run.twice == 0
 
     @pytest.mark.parametrize("traffic", [[0.2] * 6, [0.1, 0.3, 0.05, 0.4, 0.2, 0.15]])
-    def test_an_idle_cluster_whose_cpu_does_not_go_with_its_traffic_is_left_alone(self, traffic: list[float]) -> None:
+    def test_an_idle_cluster_whose_cpu_does_not_follow_its_traffic_is_left_alone(self, traffic: list[float]) -> None:
         built = self.idle(traffic, [24.0, 5.0, 15.0, 8.0, 20.0, 11.0])
         for _ in range(12):
             assert moves(built.round()) == []
             built.later()
         assert {reason_of(built.round(), f"b{at}") for at in (0, 4)} == {Reason.BELOW_MINIMUM_LOAD}
 
-    def test_an_idle_cluster_whose_cpu_goes_with_its_traffic_is_balanced(self) -> None:
+    def test_an_idle_cluster_whose_cpu_follows_its_traffic_is_balanced(self) -> None:
         traffic = [24.0, 5.0, 15.0, 8.0, 20.0, 11.0]
         assert moves(live(self.idle(traffic, traffic), FIRST_ROUNDS).round())
 
@@ -308,7 +308,7 @@ class TestWaking:
         assert "b0" in sources(live(built, FIRST_ROUNDS).round())
 
     def idle(self, traffic: list[float], used: list[float]) -> ClusterBuilder:
-        """Brokers that use so many points, and have ten bundles each that together come to so many by their traffic."""
+        """Brokers that use these points of CPU; their traffic, in ten bundles each, would come to the other ones."""
         built = steady(loads(*traffic, parts=10))
         for at, points in enumerate(used):
             built.brokers[f"b{at}"]["cpu_usage"] = points

@@ -6,7 +6,8 @@ far off by chance; and by how far the brokers' loads wander from round to round,
 that is lost again before it pays. Both are bounded: nothing learned hides a broker far above its level. In the first
 rounds nobody knows yet what lasts: a cluster in which no broker is overloaded may just be having a burst, and is
 watched, unless a broker is far above the level and the brokers altogether are uneven. Where CPU is nearly idle and does
-not go with traffic, nobody knows how much of it a move would shift: only who reads far above the level is relieved.
+not follow traffic, nobody knows how much of it a move would shift: a broker is relieved for its CPU only if its reading
+is far above the level.
 
 A broker *wants filling* when its bundles bring it next to nothing of what they could: at once, or, when they bring a
 little, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
@@ -24,13 +25,14 @@ from controller.policy.strategies.steady.model import FAR, Model
 from controller.policy.strategies.steady.usage import CPU
 from controller.policy.usage.bursts import PATIENCE
 from controller.policy.usage.drivers import DRIVER_COLUMNS, half_and_half
+from controller.policy.usage.seen import weigh
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE
 from controller.policy.view.frame import Ints
 from controller.policy.view.snapshot import Bools, Snapshot
 
-NEARLY_IDLE = 0.2  # CPU that brokers read together, of their limits
-GOES = 0.5  # of the variance of CPU, that traffic explains where CPU goes with it
+NEARLY_IDLE = 0.2  # CPU of all brokers of a pool together, as a share of their limits
+LEAST_EXPLAINED = 0.5  # of the variance of CPU: CPU follows traffic if traffic explains more
 LEAST_TELLING = 3  # brokers: any two lie on a line
 FIRST_ROUNDS = 3
 FAR_AT_FIRST = 450  # permille above the level
@@ -72,7 +74,7 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     begin = np.where(model.full, np.minimum(begin, in_trouble), begin)
     end = np.minimum(end, begin)
     above = part & (model.score > begin)
-    above &= ~_idles(snapshot, model) | (model.without_cpu() > begin)
+    above &= ~_find_idle(snapshot, model) | (model.without_cpu() > begin)
     begun = bool(memory.get("begun")) or rounds > FIRST_ROUNDS
     begun = begun or bool((part & model.full).any())
     begun = begun or any(_is_uneven(deviation[pool.takes_part]) for pool in model.parts)
@@ -99,33 +101,33 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     )
 
 
-def _idles(snapshot: Snapshot, model: Model) -> Bools:
-    """[B] whose CPU says nothing of their bundles: that of their pool is nearly idle and does not go with traffic, and
-    they do not read far above the level themselves."""
+def _find_idle(snapshot: Snapshot, model: Model) -> Bools:
+    """[B] whose CPU says nothing of their bundles: the CPU of their pool is nearly idle and does not follow traffic,
+    and their own reading is not far above the level."""
     read = np.nan_to_num(snapshot.utilisation[:, CPU])
     idle = np.zeros(len(read), bool)
     for pool in model.parts:
         known = pool.takes_part & np.isfinite(snapshot.utilisation[:, CPU])
         used, limit = snapshot.usage[known, CPU], snapshot.limit[known, CPU]
-        if used.sum() < NEARLY_IDLE * limit.sum() and not _goes_with(used, limit, snapshot.totals[known]):
+        if used.sum() < NEARLY_IDLE * limit.sum() and not _follows_traffic(used, limit, snapshot.totals[known]):
             idle |= pool.takes_part
     return np.asarray(idle & (read * snapshot.weights[CPU] <= model.levels + FAR * model.norms))
 
 
-def _goes_with(used: Floats, limit: Floats, totals: Floats) -> bool:
-    """Whether CPU `used` [b] goes with traffic, half by messages and half by bytes, of `totals` [b x F]. Taken for
-    granted where too few tell."""
+def _follows_traffic(used: Floats, limit: Floats, totals: Floats) -> bool:
+    """Whether CPU `used` [b] follows the traffic, half by messages and half by bytes, of `totals` [b x F]. True if too
+    few brokers have traffic to tell."""
     carries = totals[:, DRIVER_COLUMNS].sum(axis=1) > 0  # one without traffic has nothing but its base
     used, limit, traffic = used[carries], limit[carries], totals[carries][:, DRIVER_COLUMNS]
     sums = traffic.sum(axis=0)
     if len(used) < LEAST_TELLING or not used.sum() > 0:
         return True
-    of_traffic = (traffic / np.where(sums > 0, sums, 1.0) * half_and_half(sums)).sum(axis=1)
+    of_traffic = weigh(traffic, half_and_half(sums) / np.where(sums > 0, sums, 1.0))
     of_limits = limit / limit.sum()
     traffic_above, used_above = of_traffic - of_limits, used / used.sum() - of_limits
     together = float((traffic_above * used_above).sum())
     apart = float((traffic_above**2).sum()) * float((used_above**2).sum())
-    return together > 0 and together**2 > GOES * apart
+    return together > 0 and together**2 > LEAST_EXPLAINED * apart
 
 
 def _is_uneven(deviation: Ints) -> bool:
