@@ -35,6 +35,7 @@ from controller.policy.round import replay_round, run_round
 from controller.policy.strategies import get
 from controller.policy.strategies.steady.model import LOCKED_ERRORS, MARGIN_ERRORS, Model
 from controller.policy.strategies.steady.planner import MIN_BUDGET, MORE_IF_PRESSING
+from controller.policy.strategies.steady.strategy import MEMORY_VERSION
 from controller.policy.strategies.steady.timing import FIRST_ROUNDS, judge
 from controller.policy.strategies.steady.usage import Usage
 from controller.policy.usage.bursts import PATIENCE
@@ -613,11 +614,11 @@ class TestUsage:
         errors = model.margin_at_target(0, np.zeros(())) / np.sqrt(model._variance[0])
         assert errors == pytest.approx(MARGIN_ERRORS + LOCKED_ERRORS)
 
-    @pytest.mark.parametrize(("percent", "small", "moved"), [(58.0, 0.75, 0), (70.0, 0.75, 7), (70.0, 0.5, 0)])
+    @pytest.mark.parametrize(("percent", "small", "moved"), [(58.0, 1.0, 6), (58.0, 0.75, 0), (70.0, 0.75, 0)])
     def test_a_broker_that_is_not_in_trouble_is_not_relieved_by_small_bundles(
         self, percent: float, small: float, moved: int
     ) -> None:
-        """Its large ones may not move. It is 35 or 56 % above the level."""
+        """Its large ones may not move. It is 35 or 56 % above the level. A last one alone is not worth a move."""
         built = self._beside_even_ones(percent)
         for _ in range(7):
             built.bundle("b0", cpu=small)
@@ -625,6 +626,27 @@ class TestUsage:
             built.bundle("b0", cpu=(percent - 7 * small) / 2, moved_at_ms=built.at_ms - 60_000)
         live(built, PATIENCE + 2)
         assert percent - built.brokers["b0"]["cpu_usage"] == pytest.approx(moved * small)
+
+    def test_what_is_not_worth_a_move_together_stays(self) -> None:
+        built = self._beside_even_ones(58.0).bundle("b0", cpu=1.0)
+        built.bundle("b0", cpu=57.0, moved_at_ms=built.at_ms - 60_000)
+        live(built, PATIENCE + 2)
+        assert built.brokers["b0"]["cpu_usage"] == 58.0
+
+    @pytest.mark.parametrize(("error_pct", "moved"), [(2.9, True), (3.1, False)])
+    def test_small_bundles_stay_if_all_that_they_bring_may_be_noise(self, error_pct: float, moved: bool) -> None:
+        """They bring 6 % together, and twice the error of the estimate is as much."""
+        built = self._beside_even_ones(70.0)
+        for points in (64.0, *(1.0 for _ in range(6))):
+            built.bundle("b0", cpu=points, moved_at_ms=built.at_ms - 60_000 if points == 64.0 else 0)
+        snapshot = built.snapshot()
+        estimates = observe(UsageModel(), snapshot.frame, grace_ms=0)[1]
+        brokers = estimates.brokers.copy()
+        brokers[:, BROKER_ESTIMATES.index("cpu_error")] = round(1_000 * error_pct)
+        frame = replace(snapshot.frame, estimates=replace(estimates, brokers=brokers))
+        seen = constrain(assess(from_frame(frame, STEADY), STEADY), STEADY)
+        outcome = get("steady").decide(seen, {"v": MEMORY_VERSION, "begun": True}, STEADY)
+        assert any(d.target for d in outcome.decisions) == moved
 
     def test_dust_does_not_keep_a_large_bundle_from_being_split(self) -> None:
         """Found by a reader: bundles that bring nothing together moved round after round."""
