@@ -648,6 +648,13 @@ class TestUsage:
         outcome = get("steady").decide(seen, {"v": MEMORY_VERSION, "begun": True}, STEADY)
         assert any(d.target for d in outcome.decisions) == moved
 
+    def test_a_move_need_not_bring_anything_and_no_bundle_fits(self) -> None:
+        built = steady(cluster())
+        for name, percent in (("b0", 96.0), ("b1", 70.0), ("b2", 70.0)):
+            built.broker(name, cpu=percent).bundle(name, cpu=percent / 2).bundle(name, cpu=percent / 2)
+        built.settings = replace(built.settings, steady=SteadySettings(churn=0.0))
+        assert len(moves(built.round())) == 2, "two change places"
+
     def test_dust_does_not_keep_a_large_bundle_from_being_split(self) -> None:
         """Found by a reader: bundles that bring nothing together moved round after round."""
         built = self._beside_even_ones(91.0)

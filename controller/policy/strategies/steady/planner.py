@@ -157,12 +157,13 @@ class Planner:
         model, usual = self.model, Bounds(self.least, 0.0, self.ceiling)
         excess, in_danger = float(model.score[source] - model.level), model.is_overloaded(source)
         fitting = relief[relief <= max(excess, self.least)]  # a larger one cannot move, and stops none of the others
-        together = min(float(np.sort(fitting)[-self._most :].clip(0.0).sum()), excess)
+        largest_first = np.sort(fitting)[::-1]
+        together = min(float(largest_first[: self._most].clip(0.0).sum()), excess)
         noise = 0.0 if in_danger else NOISE_ERRORS * float(model.error[source])
-        if together < max(self.least, noise):
+        if together <= 0 or together < max(self.least, noise):
             return [usual]
         smallest = 0.0 if in_danger or self._has_only_small(source) else SMALLER * self.least
-        least = max(HALF * float(fitting.max()), smallest)
+        least = max(HALF * float(largest_first[0]), smallest)
         return [usual, usual._replace(least=min(self.least, least))]
 
     def _has_only_small(self, source: int) -> bool:
