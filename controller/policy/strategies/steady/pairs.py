@@ -29,6 +29,9 @@ WOULD_NOT_IMPROVE, TARGET_ABOVE_MEAN, NOT_WORTH_MOVING = (
 )
 
 
+TRADED = 0.3  # of the load that a move shifts
+
+
 class Bounds(NamedTuple):
     """What a move must keep to, as scores: the least it must bring, where it must leave both brokers at."""
 
@@ -110,12 +113,19 @@ class Pairs:
     relieved: Floats  # [n x t] how much lower the higher of the two brokers gets
     gain: Floats  # [n x t] the same by scores with their margins, and what the disruption leaves of it
 
+    def must_gain(self, least: Floats) -> Floats:
+        """[n] what the pairs of each must bring: `least`, and not just little of the load that they move, since two
+        brokers would hardly do more than change places."""
+        return np.maximum(least, TRADED * (self.before - self.source_after))
+
     def within(self, bounds: Bounds) -> Judged:
         """The pairs, judged by these bounds."""
         least = least_relief_of(bounds.least, self.candidates.disruption)
-        lost = self.relieved < least[:, None]
+        too_little = self.before - self.source_after < least
+        ruled_out = too_little | (self.source_after < bounds.source_at_least)
+        lost = self.relieved < self.must_gain(least)[:, None]
         lost |= self.target_with_margin > bounds.target_at_most
-        lost |= (self.source_after < bounds.source_at_least)[:, None]
+        lost |= ruled_out[:, None]
         if self.closed is not None:
             lost |= self.closed != ALLOWED
         return Judged(self, bounds, least, ~lost)
@@ -150,7 +160,7 @@ class Judged:
         pairs, bounds, least = self.pairs, self.bounds, self.least[rows]
         source_after = pairs.source_after[rows]
         rules = (  # the last one that a pair fails is the one that counts
-            (pairs.relieved[rows, columns] < least, WOULD_NOT_IMPROVE),
+            (pairs.relieved[rows, columns] < pairs.must_gain(self.least)[rows], WOULD_NOT_IMPROVE),
             (source_after < bounds.source_at_least, WOULD_NOT_IMPROVE),
             (pairs.target_with_margin[rows, columns] > bounds.target_at_most, TARGET_ABOVE_MEAN),
             (pairs.before - source_after < least, NOT_WORTH_MOVING),

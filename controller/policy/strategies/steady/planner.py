@@ -20,6 +20,7 @@ from controller.policy.placement.repair import Repair, repair_placements
 from controller.policy.strategies.decision_log import DecisionLog
 from controller.policy.strategies.steady.candidates import near, targets_within_rules
 from controller.policy.strategies.steady.choices import Choices
+from controller.policy.strategies.steady.disruption import UNNOTICED
 from controller.policy.strategies.steady.evidence import NAME, Advice, Evidence
 from controller.policy.strategies.steady.model import Model
 from controller.policy.strategies.steady.pairs import Bounds, Candidates, Judged, evaluate
@@ -36,7 +37,10 @@ SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
 MOST_FRUITLESS = 16  # searches for a swap a round
 MORE_IF_PRESSING = 10  # moves for each pressing broker
 HALF = 0.5
-SMALLER = 0.6  # of what a move must bring: no less is moved off a broker that will soon have a larger bundle to move
+SMALL_FROM = 0.15  # of the level: a broker less far above it keeps its small bundles while it has a larger one
+ENOUGH = 0.4  # of its excess, that the small bundles of a broker bring together
+SOMETHING = 0.05  # of its excess, that as many of them as may move in one round bring
+SMALLER = 0.4  # of what a move must bring: no less is moved off a broker that will soon have a larger bundle to move
 SMALLEST = 0.2  # of what a move must bring: a swap never brings less
 NOISE_ERRORS = 2.0
 FILL_SLACK = 0.15  # of the level: how far below it a source may be left when an idle broker is filled
@@ -54,16 +58,18 @@ class Planner:
         self.snapshot, self.timing = snapshot, timing
         self.settings, self.advice = settings, advice
         wanted = int(np.ceil(settings.steady.budget * len(snapshot.brokers)))
-        wanted += MORE_IF_PRESSING * int(np.count_nonzero(model.pressing & model.takes_part))
+        self.pressing = model.pressing
+        wanted += MORE_IF_PRESSING * int(np.count_nonzero(self.pressing & model.takes_part))
         self._enter(model)
         self.evidence = Evidence(snapshot, model, timing, settings)
         self.log = DecisionLog(snapshot, NAME, self.evidence.first_reason, self.evidence.of_broker)
         self.log.visited |= model.judged_by_bundles
         budget = snapshot.quota.allow(max(MIN_BUDGET, wanted))
         self.chosen = Choices(snapshot, model, self.log, self.evidence, budget)
-        self._most = min(budget, int(self.chosen.left.max(initial=0)))  # moves of a broker in this round
-        self.caps = settings.caps if can_reach_caps(snapshot, settings.caps, self._most) else None
+        most = min(budget, int(self.chosen.left.max(initial=0)))
+        self.caps = settings.caps if can_reach_caps(snapshot, settings.caps, most) else None
         self._fruitless = 0  # swaps looked for and not found
+        self._part: dict[int, float] = {}  # by source: of SOMETHING, what each of its small bundles must bring
         self._barren: Ints = np.full(len(snapshot.brokers), -1)  # [B] namespaces closed when nothing was free there
 
     def plan(self) -> None:
@@ -151,20 +157,31 @@ class Planner:
         self.log.deny(source, obstacle, evidence)
 
     def _bounds(self, source: int, relief: Floats) -> list[Bounds]:
-        """What one move off the source must bring: the usual, or else less, if what may leave in this round brings as
-        much together. Where nobody is in danger that must be no noise either, and a source keeps its smallest bundles
-        as long as it has a larger one, which may move later."""
-        model, usual = self.model, Bounds(self.least, 0.0, self.ceiling)
-        excess, in_danger = float(model.score[source] - model.level), model.is_overloaded(source)
+        """What one move off the source must bring: less, where nothing but small bundles is left and they bring enough
+        together. Those of a broker that is hardly above the level stay, as long as it has a larger one that may move
+        later. A pressing broker asks only that as many as may move in this round, from its first move on, would take
+        something off its excess, and keeps the smallest if it has larger ones and is not overloaded."""
+        usual, excess = Bounds(self.least, 0.0, self.ceiling), float(self.model.score[source] - self.model.level)
         fitting = relief[relief <= max(excess, self.least)]  # a larger one cannot move, and stops none of the others
-        largest_first = np.sort(fitting)[::-1]
-        together = min(float(largest_first[: self._most].clip(0.0).sum()), excess)
-        noise = 0.0 if in_danger else NOISE_ERRORS * float(model.error[source])
-        if together <= 0 or together < max(self.least, noise):
+        if not len(fitting):
             return [usual]
-        smallest = 0.0 if in_danger or self._has_only_small(source) else SMALLER * self.least
-        least = max(HALF * float(largest_first[0]), smallest)
-        return [usual, usual._replace(least=min(self.least, least))]
+        largest = float(fitting.max())
+        if not self.pressing[source]:
+            if float(relief.max()) >= self.least:
+                return [usual]
+            together = min(float(np.maximum(fitting, 0.0).sum()), excess)
+            enough = max(self.least, ENOUGH * excess, NOISE_ERRORS * float(self.model.error[source]))
+            stays = excess <= SMALL_FROM * self.model.norm and not self._has_only_small(source)
+            if stays or together < enough:
+                return [usual]
+        if source not in self._part:
+            most = min(self.chosen.budget - self.chosen.moves, int(self.chosen.left[source]))
+            self._part[source] = SOMETHING * excess / most
+        least = max(HALF * largest, self._part[source])
+        if not (self.model.is_overloaded(source) or self._has_only_small(source)):
+            least = max(least, SMALLER * self.least)
+        softer = usual._replace(least=min(self.least, least))
+        return [usual, softer] if largest >= UNNOTICED * self.least else [softer]
 
     def _has_only_small(self, source: int) -> bool:
         """Whether not even its largest bundle brings what a move must."""
