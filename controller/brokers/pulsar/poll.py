@@ -197,7 +197,7 @@ class ClusterPoll:
             unread = CallFailed(Outcome.TIMED_OUT, broker, "its topics have not been read yet")
             raise self._topics_failed.get(broker, unread)
         answer = await self.admin.get(METRICS_PATH, address, follow=False)
-        topics = {**self._known_topics(map(str, owned)), **self._topics_of.get(broker, {})}
+        topics = {**self._topics_of.get(broker, {}), **self._known_topics(map(str, owned))}  # the newest counts
         return parse_metrics(answer, process, owned, topics, self._exclude, at_ms), Manager.EXTENSIBLE
 
     async def _keep_topics_fresh(self, broker: str, address: str, owned: Iterable[Bundle]) -> None:

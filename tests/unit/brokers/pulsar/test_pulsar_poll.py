@@ -244,6 +244,24 @@ def test_a_broker_that_still_tells_of_a_bundle_it_no_longer_owns_is_not_believed
     played(scenario, extensible=True)
 
 
+def test_a_bundle_that_comes_back_carries_what_was_told_of_it_last_not_what_its_owner_told_before_it_left() -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> list[float]:
+        first, other, _ = cluster.brokers
+        await poll.start()
+        poll.with_topics = True
+        rates = []
+        for owner, rate in ((first, 100.0), (other, 7.0), (first, 8.0)):
+            first.held, other.held, before = {}, {B: 1.0}, dict(owner.held)
+            owner.held = {**before, A: rate}
+            poll._due_s.pop(other.id, None)  # only the other one is read again
+            reported = (await poll_once(poll))[owner.id].reported
+            assert reported is not None
+            rates.append(reported.report["lastStats"][A]["msgRateIn"])
+        return rates
+
+    assert played(scenario, extensible=True) == [100.0, 7.0, 7.0]
+
+
 @pytest.mark.parametrize("with_topics", [True, False])
 def test_topics_of_which_nothing_fresh_is_known_are_read_of_the_owner(with_topics: bool) -> None:
     async def scenario(cluster: StandIn, poll: ClusterPoll) -> None:
