@@ -189,7 +189,7 @@ class DecideSession:
             seen = at is not None and (here != move.source or target_died)  # it may be back where it came from
             if at is not None and seen:
                 self._moved_at_ms[at] = max(1, move.at_ms)
-            if seen or now_ms - move.at_ms >= grace_ms:
+            if seen or now_ms - move.at_ms >= max(grace_ms, UNDERWAY_MS):
                 del self._underway[name]
         self._moved_at_ms[now_ms - self._moved_at_ms >= grace_ms] = 0
         self._out_of_sight = {name: at for name, at in self._out_of_sight.items() if now_ms - at < grace_ms}

@@ -72,8 +72,7 @@ def make_plan(
     shed = shed if settings.shed.enabled else _skip_all(shed)
     shed = enforce_rules(done, settings.caps, skip_avoided(done, shed))
     shed = skip_lone_halves((*allowed, *shed))
-    taken = {d.bundle for d in shed if d.kind is not DecisionKind.SKIP and d.bundle is not None}
-    splits = propose_splits(snapshot, settings.split, taken)
+    splits = propose_splits(snapshot, settings.split, shed)
     if rate_limits is None:
         return Plan(snapshot, outcome, tuple(pace([*shed, *splits], len(shed))))
     own = outcome.max_moves

@@ -121,6 +121,11 @@ def test_unknown_limits_and_usages_are_unknown_not_zero() -> None:
     assert snapshot.score.tolist() == [5_000]
 
 
+def test_a_usage_far_beyond_any_limit_is_the_highest_score() -> None:
+    score = cluster().broker("a", cpu=1e18, cores=1e-5).broker("b", cpu=99).snapshot().score
+    assert score[0] > score[1] > 0
+
+
 def test_an_empty_cluster_is_a_snapshot_too() -> None:
     snapshot = cluster().snapshot()
     assert snapshot.brokers == snapshot.bundles == ()

@@ -140,6 +140,16 @@ def test_the_namespace_maximum_counts_splits_of_this_round_the_worst_first() -> 
 
 
 @pytest.mark.covers("split-max-bundles")
+def test_the_namespace_maximum_counts_splits_of_the_strategy() -> None:
+    built = cluster(strategy="steady").broker("a", cpu=85).broker("b", cpu=20).broker("c", cpu=20)
+    built.bundle("a", cpu=85, topics=50).bundle("b", **BIG)
+    built.with_settings(split={"max_msg_rate_per_s": None, "namespace_maximum_bundles": 3})
+    result = built.round()
+    assert [(s.bundle, s.reason) for s in splits(result)] == [(bundle_name(0), Reason.SPLIT_TO_BALANCE)]
+    assert [d.reason for d in result.decisions if d.bundle == bundle_name(1)] == [Reason.BUNDLE_LIMIT]
+
+
+@pytest.mark.covers("split-max-bundles")
 def test_the_namespace_maximum_counts_splits_in_flight() -> None:
     built = one().bundle("b", state=State.SPLITTING)
     built.state.namespaces["t/ns"] = tuple(Bundle.parse(b["bundle"]) for b in built.bundles)

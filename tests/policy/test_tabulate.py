@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controller.domain.errors import InvariantBroken
@@ -43,6 +43,7 @@ def test_facts_of_the_journal(found: list[Ownership | None]) -> None:
         max_size=20,
     )
 )
+@example({"0x00000000_0x40000000", "0x", "/0x1", "a/0x1"})  # names without a namespace
 def test_every_bundle_is_of_its_namespace(names: set[str]) -> None:
     bundles = tuple(sorted(names))
     spaces, codes = namespaces_of(bundles)

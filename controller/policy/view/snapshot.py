@@ -29,6 +29,7 @@ from controller.policy.view.tabulate import Columns, count_rule_facts, tabulate
 Bools = NDArray[np.bool_]
 
 NO_SCORE = -1
+HIGHEST_SCORE = 2**53  # beyond it units are no longer exact, and soon no 64-bit integer holds them
 NO_GROUP = -1
 FULL_PACE = 1000  # permille
 UNLIMITED = 2**31
@@ -210,7 +211,8 @@ def scores(usage: Floats, limit: Floats, weights: Floats) -> Ints:
     counted = weights > 0
     weighted = np.where(counted, utilisation(usage, limit) * weights, np.nan)
     largest = np.max(np.where(np.isfinite(weighted), weighted, -1.0), axis=-1, initial=-1.0)
-    return np.where(largest < 0, NO_SCORE, np.rint(largest * SCORE_UNIT)).astype(np.int64)
+    units = np.rint(np.minimum(largest * SCORE_UNIT, HIGHEST_SCORE))
+    return np.where(largest < 0, NO_SCORE, units).astype(np.int64)
 
 
 def _unscaled(values: Ints, scales: tuple[int, ...]) -> Floats:

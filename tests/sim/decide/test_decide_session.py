@@ -98,8 +98,9 @@ def test_a_bundle_is_not_moved_twice_within_its_grace_period() -> None:
     assert total > 10
 
 
-def test_a_move_that_nobody_carried_out_is_decided_again_a_few_minutes_later() -> None:
-    of, lines = session(), skewed()
+@pytest.mark.parametrize("grace_ms", [0, MINUTE_MS, 30 * MINUTE_MS])
+def test_a_move_that_nobody_carried_out_is_decided_again_a_few_minutes_later(grace_ms: int) -> None:
+    of, lines = session(replace(EAGER, shed=replace(EAGER.shed, grace_period_ms=grace_ms))), skewed()
     rounds = [of_kind(decided(of, lines), DecisionKind.TRANSFER) for _ in range(UNDERWAY_MS // MINUTE_MS + 1)]
     wanted = [(d.bundle, d.target) for d in rounds[0]]
     assert wanted == [(d.bundle, d.target) for d in rounds[-1]]

@@ -7,6 +7,7 @@ that fit its excess come first; some larger ones are kept for swaps and splits, 
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import cached_property
 
 import numpy as np
 
@@ -14,11 +15,10 @@ from controller.policy.strategies.steady.disruption import disruption
 from controller.policy.strategies.steady.model import Model, highest
 from controller.policy.strategies.steady.pairs import Candidates
 from controller.policy.view.costs import Floats
-from controller.policy.view.frame import Ints
+from controller.policy.view.frame import Ints, namespaces_of
 from controller.policy.view.reason_codes import ALLOWED
 from controller.policy.view.snapshot import Bools
 
-AFTER_SLASH = chr(ord("/") + 1)
 FITTING, TOO_BIG = 24, 8
 MOST_TARGETS = 24  # by room, and as many by lowest score
 
@@ -59,10 +59,16 @@ class Held:
         self._stale.discard(broker)
         return known
 
+    @cached_property
+    def _namespaces(self) -> tuple[tuple[str, ...], Ints]:
+        return namespaces_of(self._model.snapshot.bundles)  # a look into its cache hashes all names
+
     def close(self, namespace: str) -> None:
-        """None of the namespace's bundles may move any more. They stand together, as bundles are in order of names."""
-        names = self._model.snapshot.bundles
-        self._free[bisect_left(names, f"{namespace}/") : bisect_left(names, f"{namespace}{AFTER_SLASH}")] = False
+        """None of the namespace's bundles may move any more."""
+        spaces, space_of = self._namespaces
+        at = bisect_left(spaces, namespace)
+        if at < len(spaces) and spaces[at] == namespace:
+            self._free[space_of == at] = False
         self._stale.update(self._known)
 
     def name(self, bundle: int) -> None:
