@@ -77,15 +77,14 @@ def propose_splits(snapshot: Snapshot, settings: SplitSettings, others: Iterable
     The most exceeded first, then by name. `others`: the round's other decisions. No bundle is named twice, and the
     strategy's own splits count among those that a namespace may have.
     """
-    others = [d for d in others if d.kind is not DecisionKind.SKIP and d.bundle is not None]
-    taken = {d.bundle for d in others}
+    taken = {d.bundle: d.kind for d in others if d.kind is not DecisionKind.SKIP and d.bundle is not None}
     codes = find_exceeded_limits(snapshot.fields, settings)
     wanted = np.flatnonzero((codes != ALLOWED) & _have_live_owner(snapshot))
     permille = np.rint(measure_excess(snapshot.fields[wanted], settings) * 1000).astype(np.int64)
     order = np.argsort(-permille.max(axis=1, initial=0), kind="stable")
     listed = _NAMES if settings.max_storage_bytes else _NAMES[: len(_PULSARS)]  # only a limit that is on is mentioned
     free = Counter({ns: settings.namespace_maximum_bundles - n for ns, n in snapshot.frame.namespace_bundles.items()})
-    free.subtract(namespace_of_bundle(str(d.bundle)) for d in others if d.kind is DecisionKind.SPLIT)
+    free.subtract(namespace_of_bundle(name) for name, kind in taken.items() if kind is DecisionKind.SPLIT)
     decisions = []
     wanted = wanted[order]
     for at, code, row in zip(wanted.tolist(), codes[wanted].tolist(), permille[order].tolist(), strict=True):
