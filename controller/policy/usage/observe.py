@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import sqrt
 from types import MappingProxyType
 
 import numpy as np
@@ -185,7 +186,7 @@ def _estimate(
         correction=correction,
         bundles=_whole_columns((cost, scale), (error, scale), (lasting, PERMILLE), (bundles.burst, 1)),
         rounds=model.rounds,
-        wander_permille=round(PERMILLE * max(0.0, model.wander or 0.0) ** 0.5),
+        wander_permille=round(PERMILLE * sqrt(max(0.0, model.wander or 0.0))),
         cpu_settled=_whole(speed * _settled(frame, cost, grace_ms) * scale),
         cpu_read=_whole(np.nan_to_num(seen.usage) * scale),
     )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +114,7 @@ def _judge_end(windows: _Windows, number: int, now: Frame, broker: int, moved: F
     )
     predicted = float((moved * cost).sum())
     judged = Judged(
-        number, now.brokers[broker], int((moved != 0).sum()), predicted, Z90 * CALIBRATED * variance**0.5, None
+        number, now.brokers[broker], int((moved != 0).sum()), predicted, Z90 * CALIBRATED * sqrt(variance), None
     )
     why = _why_not(windows, broker)
     if why:

@@ -104,9 +104,9 @@ class Cluster:
         self.owner[orphans] = np.flatnonzero(self.alive)[chosen[orphans]]
 
     def pack(self) -> None:
-        """Balance the cluster: the biggest bundle first, each where the fullest resource stays lowest."""
+        """Balance the living brokers: the biggest bundle first, each where the fullest resource stays lowest."""
         load, capacity = self.load(), self.capacity()
-        used = self.other()
+        used = np.where(self.alive[:, None], self.other(), np.inf)
         for bundle in np.argsort(-(load / capacity.mean(axis=0)).max(axis=1), kind="stable").tolist():
             broker = int((used + load[bundle] / capacity).max(axis=1).argmin())
             self.owner[bundle] = broker

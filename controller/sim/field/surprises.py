@@ -24,6 +24,7 @@ SPARSE_MS, SPARSE_DRIFT = 3 * MINUTE_MS, 0.1
 WAKING_MS, WAKING_PACE = MINUTE_MS // 6, 0.35  # between rounds; the part of a change of traffic that a round brings
 WAKING_CPU, WARM_CPU, WARMS_UP = 0.35, 0.05, 8.0  # used by anything but bundles: at first, in the end; rounds to 1 / e
 WAKING_NIC, WAKING_FACTOR, WAKING_AT = 0.35, 3.0, (12, 28, 44)
+LIGHT = 0.12
 ASLEEP, NAP, WAKES, NAPS, WAKES_AGAIN, TENFOLD = 0.01, 0.05, 10, 35, 45, 4  # times the traffic at rest; rounds
 
 
@@ -200,10 +201,27 @@ def sleeping(rng: Random) -> Story:
     return Story(cluster, happen)
 
 
+def light(rng: Random) -> Story:
+    """Three empty brokers join twelve that are balanced and hardly used; later one of these restarts, and is empty."""
+    cluster = draw_cluster(rng, 15, 300, utilisation=LIGHT)
+    cluster.alive[12:] = False
+    cluster.pack()
+
+    def happen(number: int) -> bool:
+        if number == EVENT:
+            cluster.alive[:] = True
+        if number in (EVENT_ENDS, EVENT_ENDS + RESTART_TAKES):
+            cluster.alive[0] = number > EVENT_ENDS
+            cluster.place_orphans(rng)
+        return number in (EVENT, EVENT_ENDS, EVENT_ENDS + RESTART_TAKES)
+
+    return Story(cluster, happen)
+
+
 SURPRISES: dict[str, Scenario] = {
     made.__name__: made
     for made in (
         costs, slowdown, surge, restarts, huge, bandwidth, messages, base, foreign, precise, noisy, sparse, late,
-        repeated, waking, sleeping,
+        repeated, waking, sleeping, light,
     )
 }  # fmt: skip

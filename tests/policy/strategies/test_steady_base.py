@@ -13,6 +13,7 @@ from benchmarks.published.case import carry_out
 from benchmarks.published.clusters import ClusterBuilder, cluster, moves
 from controller.domain.decision import Reason, RoundResult
 from controller.policy.strategies.steady.model import LEAST_LEVEL
+from controller.policy.usage.bursts import PATIENCE
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
 from tests.examples import examples
@@ -69,6 +70,25 @@ class TestFilled:
         lived(built, 10)
         assert used(built)[3] >= 0.85 * np.mean(used(built))
         assert max(used(built)) <= 1.1 * np.mean(used(built))
+
+    @pytest.mark.parametrize(
+        ("base", "work", "old", "new"), [(0, 20, 3, 2), (5, 20, 3, 1), (12, 8, 6, 2), (0, 15, 10, 1), (5, 20, 8, 1)]
+    )
+    @pytest.mark.parametrize("unlike", [0.0, 0.4])
+    def test_an_empty_broker_of_a_lightly_used_cluster_is_filled(
+        self, base: float, work: float, old: int, new: int, unlike: float
+    ) -> None:
+        """Also where the others use as much as each other with unlike traffic, so that their CPU does not follow it."""
+        built = based(base, *[work * (1 - unlike * (at % 3) / 2) for at in range(old)], *[0.0] * new)
+        for at in range(old):
+            built.brokers[f"b{at}"]["cpu_usage"] = base + work
+        lived(built, 2 * PATIENCE)
+        share = work * old / (old + new)
+        assert min(used(built)[old:]) - base >= min(0.6 * share, share - 4)
+
+    def test_brokers_without_traffic_are_left_empty_where_others_have_next_to_none(self) -> None:
+        built = based(12.5, 1, 1.5, 0.5, 0, 0)
+        assert not [move for result in lived(built, 3 * PATIENCE) for move in moves(result)]
 
     @given(
         st.floats(0, 40),

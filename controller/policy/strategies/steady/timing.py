@@ -10,13 +10,15 @@ not follow traffic, nobody knows how much of it a move would shift: a broker is 
 is far above the level.
 
 A broker *wants filling* when its bundles bring it next to nothing of what they could: at once, or, when they bring a
-little, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
+little or are next to none, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,8 @@ BEGIN_ERRORS = (2.0, 2.15, 2.4, 2.65, 2.9, 3.1, 3.3, 3.5, 3.7, 3.85, 4.0)
 END_ERRORS = 1.5  # and to which
 WIDEST = 0.1  # of the level, that each of doubt and wandering widens the tolerance at most
 LITTLE, NOTHING = -600, -900  # of what bundles could bring
+EMPTY, WORKING = 0.1, 0.5  # of its share of the traffic
+CLEARLY = 3.0  # standard deviations
 FILLED = 100  # so close to the level it is filled
 
 
@@ -67,7 +71,7 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     kept = _same_processes(snapshot, memory)
     rounds = model.usage.rounds
     wide = (tolerance + min(model.usage.wander, WIDEST)) * model.norms
-    errors = float(np.interp(np.count_nonzero(part), BROKERS, BEGIN_ERRORS))
+    errors = _begin_errors(int(np.count_nonzero(part)))
     begin = model.levels + wide + np.minimum(model.doubt(errors), WIDEST * model.norms)
     end = model.levels + wide + model.doubt(END_ERRORS)
     in_trouble = model.levels + np.where(model.short, wide, wide / 2)
@@ -80,12 +84,12 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     begun = begun or any(_is_uneven(deviation[pool.takes_part]) for pool in model.parts)
     sources = above if begun else np.zeros(len(part), bool)
     runs, idle, brokers = np.zeros(len(part), np.int64), np.zeros(len(part), bool), {}
-    fillable = model.fillable()
+    fillable, empty = model.fillable(), _find_empty(snapshot, model)
     for at, name in enumerate(snapshot.brokers):
         run, low, filling = kept.get(name, (0, 0, 0))
         if part[at]:
             run = run + 1 if above[at] else 0
-            low = low + 1 if deviation[at] <= LITTLE * fillable[at] else 0
+            low = low + 1 if deviation[at] <= LITTLE * fillable[at] or empty[at] else 0
             wants = low >= PATIENCE or deviation[at] <= NOTHING * fillable[at] or bool(filling)
             filling = int(wants and deviation[at] <= -FILLED)
         runs[at], idle[at] = run, bool(filling)
@@ -99,6 +103,31 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
         end=end,
         memory={"brokers": brokers, "begun": begun},
     )
+
+
+def _begin_errors(brokers: int) -> float:
+    """BEGIN_ERRORS for so many brokers, in a straight line from one to the next. In Python's own arithmetic: compilers
+    may round `numpy.interp` otherwise on another CPU."""
+    at = min(max(bisect_right(BROKERS, brokers), 1), len(BROKERS) - 1)
+    (few, many), (fewer, more) = BROKERS[at - 1 : at + 1], BEGIN_ERRORS[at - 1 : at + 1]
+    slope = (more - fewer) / (many - few)
+    return slope * (min(max(brokers, few), many) - few) + fewer
+
+
+def _find_empty(snapshot: Snapshot, model: Model) -> Bools:
+    """[B] that carry next to nothing of their share of the traffic and use clearly less than those that carry theirs;
+    where all are idle, what they use tells nothing. In a lightly used cluster deviations do not show it: they are
+    measured against no less than LEAST_LEVEL."""
+    empty = np.zeros(len(snapshot.brokers), bool)
+    for pool in model.parts:
+        part = np.flatnonzero(pool.takes_part)
+        of_traffic, of_size = _shares(snapshot.totals[part][:, DRIVER_COLUMNS]), pool.size[part] / pool.size[part].sum()
+        score = snapshot.score[part].astype(np.float64)
+        working = score[of_traffic > WORKING * of_size]
+        count, together = len(working), float(working.sum())
+        square = count * float((working**2).sum()) - together**2  # sums of whole numbers are exact
+        empty[part] = (of_traffic < EMPTY * of_size) & (together - count * score > CLEARLY * sqrt(max(square, 0.0)))
+    return empty
 
 
 def _find_idle(snapshot: Snapshot, model: Model) -> Bools:
@@ -119,15 +148,22 @@ def _follows_traffic(used: Floats, limit: Floats, totals: Floats) -> bool:
     few brokers have traffic to tell."""
     carries = totals[:, DRIVER_COLUMNS].sum(axis=1) > 0  # one without traffic has nothing but its base
     used, limit, traffic = used[carries], limit[carries], totals[carries][:, DRIVER_COLUMNS]
-    sums = traffic.sum(axis=0)
     if len(used) < LEAST_TELLING or not used.sum() > 0:
         return True
-    of_traffic = weigh(traffic, half_and_half(sums) / np.where(sums > 0, sums, 1.0))
+    of_traffic = _shares(traffic)
     of_limits = limit / limit.sum()
     traffic_above, used_above = of_traffic - of_limits, used / used.sum() - of_limits
     together = float((traffic_above * used_above).sum())
     apart = float((traffic_above**2).sum()) * float((used_above**2).sum())
     return together > 0 and together**2 > LEAST_EXPLAINED * apart
+
+
+def _shares(traffic: Floats) -> Floats:
+    """[b] shares of the traffic [b x D], half by messages and half by bytes; all 0 if there is none."""
+    sums = traffic.sum(axis=0)
+    if not sums.any():
+        return np.zeros(len(traffic))
+    return weigh(traffic, half_and_half(sums) / np.where(sums > 0, sums, 1.0))
 
 
 def _is_uneven(deviation: Ints) -> bool:
