@@ -8,8 +8,9 @@ namespace's and the cluster's. A move *failed* when its bundle's epoch was burne
 another broker than its target afterwards. Each failure halves the *pace* of those four, at most once a round; a minute
 without one gives back `GROWTH` of the full pace (additive increase, multiplicative decrease: Cruise Control's
 concurrency adjuster, PD's store limits). From the bucket of a broker that is overloaded a move takes only half a token:
-hardly anything moves to it, and its clients suffer more from the load than from the moves. Moves that are not carried
-out cost nothing. Full buckets are not remembered.
+hardly anything moves to it, and its clients suffer more from the load than from the moves. Moves of a challenger and in
+shadow mode cost nothing; those of a plan that waits for an approval cost as much as if they began. Full buckets are not
+remembered.
 """
 
 from __future__ import annotations
