@@ -51,7 +51,7 @@ from controller.service.records import BadRow, Row
 from tests.short_run_load import PANE_MS, LoadRun
 
 START_MS = 1_790_000_000_000  # a full ten seconds
-INSTANCE = "c0ffee"
+INSTANCE = "lb1.acme-217-c0ffee11"  # host, process and a random part
 HOT, USUAL = 5_000.0, 1_000.0  # messages/s in
 OVERRIDES = (  # the story is told for headroom: after two hot rounds it moves
     "rounds.mode=shadow", "rounds.strategy=headroom", "split.max_msg_rate_per_s=12000", "loads.short_horizon_s=30",

@@ -47,7 +47,7 @@ def test_the_plan_is_the_same_in_other_names(name: str, strategy: str) -> None:
         stored = json.loads(json.dumps(result.inputs))
         assert judge(stored, result.plan_hash).verdict is Verdict.EQUAL
         frame = stored["frame"]
-        told = Aliases((row[0] for row in frame["brokers"]), frame["namespace_bundles"], ())
+        told = Aliases((row[0] for row in frame["brokers"]), frame["namespace_bundles"], (), ())
         hashed = {**told.document({n: v for n, v in stored.items() if n != "settings"}),
                   "settings": Hashing(told).settings(stored["settings"])}  # fmt: skip
         assert acts(replan(hashed).decisions) == acts(result.decisions, told)
@@ -55,7 +55,8 @@ def test_the_plan_is_the_same_in_other_names(name: str, strategy: str) -> None:
 
 
 def test_names_keep_their_order_and_text_is_left_out() -> None:
-    told = Aliases(["b2:1", "b10:1"], ["shop/a", "shop/a-b", "shop-x/a"], ["persistent://shop/a/paid"])
+    spaces, topics = ["shop/a", "shop/a-b", "shop-x/a"], ["persistent://shop/a/paid"]
+    told = Aliases(["b2:1", "b10:1"], spaces, topics, ["lb1.acme-217-c0ffee11"])
     bundles = [f"{space}/0x00000000_0x80000000" for space in ("shop/a", "shop/a-b", "shop-x/a")]
     assert sorted(map(told.bundle, bundles)) == [told.bundle(name) for name in sorted(bundles)]
     assert (told.broker("b10:1"), told.session("b2:1#3.n.1")) == ("broker-001", "broker-002#3.n.1")
@@ -66,6 +67,9 @@ def test_names_keep_their_order_and_text_is_left_out() -> None:
     assert told.document(document) == {
         "who": "", "broker": "broker-002", "to": "unknown", "reason": "405_would_not_improve", "note": "", "url": "",
         "namespace unknown": 1, f"namespace {told.namespace('shop/a')}": 2,
+    }  # fmt: skip
+    assert told.document({"attempt_id": "lb1.acme-217-c0ffee11-0-12", "cause": "lb2.acme-9-0badcafe-3-1-0004"}) == {
+        "attempt_id": "controller-001-0-12", "cause": "unknown-3-1-0004",
     }  # fmt: skip
     with pytest.raises(BallastError, match="names 'b9:1' where no name was expected"):
         told.broker("b9:1")

@@ -1,4 +1,4 @@
-"""Numbers in place of the names of a slice: brokers, tenants, namespaces and topics.
+"""Numbers in place of the names of a slice: brokers, tenants, namespaces, topics, and controllers in ids.
 
 Invariant: aliases are in the order of the names, because strategies break ties by name: with other names in the same
 order, a round comes to the same plan. So they tell that order, and nothing else. Text that people wrote is left out.
@@ -19,6 +19,7 @@ _BUNDLE = re.compile(r"([^/\s]+)/([^/\s]+)/(0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8})")
 _TOPIC = re.compile(r"([a-z-]+)://([^/\s]+)/([^/\s]+)/(.+?)(-partition-\d+)?")
 _SESSION = re.compile(r"(.+)#(\d+\.[^.#/]*\.\d+)")
 _BUCKET = re.compile(r"(broker|namespace) (\S+)")  # of rate limits, in a strategy's memory
+_OF_INSTANCE = re.compile(r"(.+-\d+-[0-9a-f]{8})((?:-[0-9]+)*)")  # host, process and a random part; numbers after it
 _CODE = re.compile(r"[\w.+=%\-]*")
 _PEOPLES = frozenset({"who", "why", "text", "detail", "message", "error"})  # keys of what people or programs wrote
 _NAMES = frozenset({"broker", "to", "source", "target", "bundle", "namespace", "topic", "owner", "tenant"})
@@ -26,9 +27,11 @@ _INFO = ("runtime", "authority", "can_fence", "version", "capacity")  # of what 
 
 
 class Aliases:
-    """The aliases of these names. `topics`: full names, without partitions."""
+    """The aliases of these names. `topics`: full names, without partitions. `controllers`: instances of the controller."""
 
-    def __init__(self, brokers: Iterable[str], namespaces: Iterable[str], topics: Iterable[str]) -> None:
+    def __init__(
+        self, brokers: Iterable[str], namespaces: Iterable[str], topics: Iterable[str], controllers: Iterable[str]
+    ) -> None:
         spaces = {name for name in namespaces if name.count("/") == 1}
         # ranked with the slash that follows them in a bundle's name, so that the order of bundles stays
         tenants = _rank("tenant", (f"{name.partition('/')[0]}/" for name in spaces))
@@ -38,6 +41,7 @@ class Aliases:
             name: f"{tenants[name.partition('/')[0] + '/']}/{numbers[name + '/']}" for name in sorted(spaces)
         }
         self._topics = _rank("topic", topics)
+        self._controllers = _rank("controller", controllers)
 
     def broker(self, name: str) -> str:
         """Raises BallastError for a name that is not known, as the others do."""
@@ -59,6 +63,12 @@ class Aliases:
         broker, found, rest = text.rpartition("#")
         return f"{self.broker(broker)}{found}{rest}"
 
+    def id(self, text: str) -> str:
+        """An instance of the controller, or the id of something that one did, which begins with its name: that of its
+        host. All else stays."""
+        match = _OF_INSTANCE.fullmatch(text)
+        return f"{self._controllers.get(match[1], UNKNOWN)}{match[2]}" if match else text
+
     def topic(self, name: str) -> str:
         """A full name, also of a partition; one that nobody created is `unknown`."""
         match = _TOPIC.fullmatch(name)
@@ -72,6 +82,7 @@ class Aliases:
         """A text of any kind: names get their aliases, codes and numbers stay, all else is left out."""
         if key in _PEOPLES:
             return ""
+        text = self.id(text)
         if text in self._brokers:
             return self._brokers[text]
         if text in self._namespaces:

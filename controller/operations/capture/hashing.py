@@ -24,6 +24,7 @@ from controller.policy.round import replan, replay_round
 from schemas.arrow import arrow_table
 from schemas.catalog import TABLES
 
+IDS = ("instance", "attempt_id", "decision_id", "round_id", "cause")  # columns
 RULES = ("isolation", "failure_domains", "anti_affinity")
 Row = dict[str, Any]
 
@@ -56,13 +57,14 @@ class Hashing:
             return arrow_table(TABLES[name], map(self._entry, rows.to_pylist()))
         if name == "quarantine":
             return arrow_table(TABLES[name], ({**row, "raw": None, "text": ""} for row in rows.to_pylist()))
-        for column, of in self._columns().items():
-            if column in rows.column_names:
-                rows = rows.set_column(rows.column_names.index(column), column, _mapped(rows[column], of))
-        return rows
+        return self._with_ids(_with_columns(rows, self._columns()))
+
+    def _with_ids(self, rows: pa.Table) -> pa.Table:
+        return _with_columns(rows, dict.fromkeys(IDS, self.aliases.id))
 
     def rounds(self, rows: pa.Table, decisions: pa.Table) -> pa.Table:
         """Rows of `rounds`. A round that replays gets the hash of its plan with aliases; `decisions`: with aliases."""
+        rows = self._with_ids(rows)
         kept = ["attempt_id", "decision_id", "kind", "bundle", "source", "target", "reason"]
         by_attempt: dict[str, list[tuple[Any, ...]]] = {}
         for row in decisions.select(kept).sort_by("decision_id").to_pylist():
@@ -104,6 +106,7 @@ class Hashing:
         row = {**row, **parties, "bundle": row["bundle"] and told.bundle(row["bundle"])}
         row |= {"broker": row["broker"] and told.broker(row["broker"])}
         row["reason"] = row["reason"] and told.text(row["reason"])
+        row |= {name: row[name] and told.id(row[name]) for name in IDS if name in row}
         if row["data"]:
             data = told.document(json.loads(row["data"]))
             if "plan_hash" in data:
@@ -140,7 +143,7 @@ def hashing_of(of: Slice, rounds: Iterable[pa.Table], loads: Iterable[tuple[str,
     for column in ("by", "to", "session"):
         brokers |= {text.rpartition("#")[0] for text in _texts(of.entries[column])}
     namespaces |= {text.rpartition("/")[0] for text in _texts(of.entries["bundle"])}
-    return Hashing(Aliases(brokers, namespaces, topics))
+    return Hashing(Aliases(brokers, namespaces, topics, set(_texts(of.entries["instance"]))))
 
 
 def _refuse_observed(state: ClusterState) -> None:
@@ -179,6 +182,13 @@ def _names_in_loads(loads: Iterable[tuple[str, pa.Table]]) -> tuple[set[str], se
 
 def _texts(column: pa.ChunkedArray) -> Iterator[str]:
     yield from pc.unique(column).drop_null().to_pylist()
+
+
+def _with_columns(rows: pa.Table, changes: Mapping[str, Callable[[str], str]]) -> pa.Table:
+    for column, of in changes.items():
+        if column in rows.column_names:
+            rows = rows.set_column(rows.column_names.index(column), column, _mapped(rows[column], of))
+    return rows
 
 
 def _mapped(column: pa.ChunkedArray, of: Callable[[str], str]) -> pa.ChunkedArray:

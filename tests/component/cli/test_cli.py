@@ -44,7 +44,7 @@ from controller.operations.text import minute_text
 from controller.policy.strategies import get
 from controller.policy.strategies.headroom import Headroom
 from controller.process.paths import ROOT
-from tests.short_run import ShortRun, play
+from tests.short_run import INSTANCE, ShortRun, play
 
 NO_BROKER = "no broker is named nosuch"
 READING = (
@@ -119,7 +119,7 @@ def test_the_command_line_imports_no_spark() -> None:
 
 
 def test_status_counts_what_the_journal_says(run: ShortRun) -> None:
-    found = status_of(Reader(run.settings), run.now_ms, Heard("c0ffee", run.now_ms - 300), None)
+    found = status_of(Reader(run.settings), run.now_ms, Heard(INSTANCE, run.now_ms - 300), None)
     assert found["controller"]["alive"] is True
     assert found["mode"] == "live"
     assert (found["strategy_by_command"], found["overrides"]) == (None, 0)
@@ -137,7 +137,7 @@ def test_status_counts_what_the_journal_says(run: ShortRun) -> None:
 
 def test_status_says_when_a_controller_is_silent(run: ShortRun) -> None:
     reader = Reader(run.settings)
-    killed = status_of(reader, run.now_ms, Heard("c0ffee", run.now_ms - 60_000), None)
+    killed = status_of(reader, run.now_ms, Heard(INSTANCE, run.now_ms - 60_000), None)
     assert killed["controller"]["alive"] is False
     assert "silent" in killed["problems"][0]
     unknown = status_of(reader, run.now_ms, None, "no Kafka answers")

@@ -183,7 +183,7 @@ def test_hashed_names_leave_nothing_of_the_names_and_the_same_plans(
     texts = [path.read_text() for path in folder.glob("*.*")]
     root = TableRoot(folder / "tables")
     texts += [json.dumps(root.open(name).to_pyarrow_table().to_pylist()) for name in TABLES]
-    for name in ("b1:", "b2:", "shop", "/orders", "clicks", "paid", "anna", "short run", "nobody:1", ":8080"):
+    for name in ("b1:", "b2:", "shop", "/orders", "clicks", "paid", "anna", "short run", "nobody:1", ":8080", "acme"):
         assert [text[max(0, text.find(name) - 80) : text.find(name) + 40] for text in texts if name in text] == [], name
     state = Follower(root).bootstrap()
     owned = [(record.epoch, record.state) for record in sorted(state.bundles.values(), key=lambda r: r.bundle)]

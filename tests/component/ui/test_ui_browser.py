@@ -28,7 +28,7 @@ from controller.testbed.demo.pictures import HEIGHT, WIDTH, take_pictures
 from tests.component.ui.browser import DESK, PHONE, READY_MS, Tab
 from tests.component.ui.conftest import served_page
 from tests.component.ui.driven import write_driven
-from tests.short_run import ShortRun, play
+from tests.short_run import INSTANCE, ShortRun, play
 
 pytestmark = pytest.mark.ui
 IMAGES = ROOT / "docs" / "images"
@@ -44,7 +44,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> ShortRun:
 @pytest.fixture(scope="module")
 def served(run: ShortRun) -> Iterator[str]:
     """The address of a page on the tables of the short run, whose controller still lives."""
-    with served_page(run.settings, lambda: Heard("c0ffee", wall_ms())) as (_, address):
+    with served_page(run.settings, lambda: Heard(INSTANCE, wall_ms())) as (_, address):
         yield address
 
 
