@@ -118,6 +118,7 @@ def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int
         log.info("stopping")
         return 0
     finally:
+        stop.set()  # after a failure as well: a commit that the store does not answer is given up
         for runner in reversed(runners):
             _stop(runner, clean)
         server.stop()
