@@ -26,7 +26,7 @@ from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.apply import fold
-from controller.domain.errors import AnotherController, BallastError, ForeignCommit, without_login
+from controller.domain.errors import AnotherController, BallastError, ForeignCommit, first_line, without_login
 from controller.domain.events import RoundFinished
 from controller.domain.state import ClusterState
 from controller.process.clock import boot_ms, wall_ms
@@ -139,7 +139,7 @@ class ControlRunner:
             return self._loop.failure
         if self._query is not None and not self._query.isActive:
             reason = self._query.exception()
-            return BallastError(f"the control query ended: {str(reason).splitlines()[0] if reason else 'no reason'}")
+            return BallastError(f"the control query ended: {first_line(reason) if reason else 'no reason'}")
         return None
 
     def troubles(self) -> list[str]:

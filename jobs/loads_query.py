@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from controller.bus.security import reveal_secrets
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, first_line
 from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
 from controller.process.clock import wall_ms
@@ -84,7 +84,7 @@ class LoadsQuery:
                 log.warning("the running loads batch is given up after %.0f s; the next start runs it", BATCH_WAIT_S)
             self.query.stop()
         except Exception as error:  # an interrupted stop sometimes counts as a failure; the tables are complete
-            log.warning("the loads query's stop: %s", str(error).splitlines()[0] if str(error) else error)
+            log.warning("the loads query's stop: %s", first_line(error))
 
     def finish(self) -> None:
         """Wait for the averages of the newest batch; without that, the next start makes up for them."""

@@ -10,9 +10,11 @@ from deltalake.exceptions import DeltaError
 
 from controller.config.settings import Settings
 from controller.domain.errors import ConfigError
+from controller.ledger.maintenance import Tended
 from controller.service.arguments import parse_arguments
-from jobs import balance_job
+from jobs import balance_job, maintain_job
 from jobs.balance_job import _one_line
+from jobs.control_query import remove_old_checkpoints
 
 
 def test_a_table_store_that_fails_is_told_with_its_cause() -> None:
@@ -43,6 +45,19 @@ def test_a_right_that_kafka_misses_is_told_by_who_lacks_it() -> None:
 def test_of_spark_the_first_line_is_enough() -> None:
     assert _one_line(RuntimeError("it failed\n at java\n at java"), {}) == "it failed"
     assert _one_line(ConfigError("loads.pane_s = 0 is too small"), {}) == "loads.pane_s = 0 is too small"
+
+
+def test_a_table_whose_failure_has_no_text_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [MemoryError(), Tended("decisions")]
+    monkeypatch.setattr(maintain_job, "maintain", MagicMock(side_effect=found))
+    assert maintain_job.maintain_all(MagicMock(), MagicMock(), Settings(), ["rounds", "decisions"]) == [None, found[1]]
+
+
+def test_old_checkpoints_that_cannot_be_listed_stop_no_start(caplog: pytest.LogCaptureFixture) -> None:
+    spark = MagicMock()
+    spark.sparkContext._gateway.jvm.org.apache.hadoop.fs.Path.side_effect = TimeoutError()
+    remove_old_checkpoints(spark, "/checkpoints/control/1")
+    assert caplog.messages == ["old checkpoints beside /checkpoints/control/1: TimeoutError"]
 
 
 def test_a_query_that_fails_ends_a_commit_that_the_store_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
