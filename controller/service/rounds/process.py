@@ -112,7 +112,7 @@ class Rounds:
         """
         for entry in self._follower.catch_up():
             self._read(entry)
-        if self._awaited is not None:
+        if self._waits():
             return None
         progress, state = self._progress(), self._follower.state
         newest = self._schedule.now(progress)
@@ -157,6 +157,15 @@ class Rounds:
         if round_id == self._awaited[1] or at_ms > self._awaited[0]:
             self._awaited = None
             self._usage.store(str(entry.data.get("usage_hash", "")))
+
+    def _waits(self) -> bool:
+        """Whether the round that was sent is still to be journaled. A follower that jumps to a base snapshot does not
+        read the round's entry: its state tells of the round, or of a later one."""
+        if self._awaited is not None:
+            (at_ms, round_id), state = self._awaited, self._follower.state
+            if state.round_id == round_id or state.round_at_ms > at_ms:
+                self._awaited = None
+        return self._awaited is not None
 
     def _progress(self) -> Progress | None:
         progress = self._loads.poll()
