@@ -94,7 +94,7 @@ class Rounds:
     def __init__(self, settings: Settings, every_round: bool) -> None:
         self.lagging: frozenset[str] = frozenset()
         tables = table_root(settings)
-        self._inputs = InputReader(settings, tables)
+        self._inputs = InputReader(settings, tables, every_round)
         self._schedule = schedule_of(settings, every_round)
         self._loads = LoadsProgressWatch(tables.again())
         self._follower = Follower(tables.again())
@@ -172,15 +172,13 @@ class Rounds:
         return Progress(progress.first_event_ms, progress.newest_event_ms) if progress else None
 
     def _round(self, at_ms: int, round_id: str, shift: Shift | None = None, early: bool = False) -> RoundsDone:
-        began, state, horizon_ms = time.monotonic(), self._follower.state.copy(), self._shifts.horizon_ms(at_ms)
+        began, state = time.monotonic(), self._follower.state.copy()
         by_traffic, because = shift is not None, shift.to_json() if shift is not None else None
         if shift is not None:
             log.info("round %s: load has shifted to %s: %s", round_id, shift.broker, because)
         inputs = self._inputs.read(
-            round_id, at_ms, state, self._usage.model, self.lagging, horizon_ms,
-            early=early, by_traffic=by_traffic, figures=self._shifts.figures if self._schedule.watches else {},
-        )  # fmt: skip
-        inputs = replace(inputs, brokers=self._shifts.believed(inputs.brokers, at_ms))
+            round_id, at_ms, state, self._usage.model, self._shifts, self.lagging, early=early, by_traffic=by_traffic
+        )
         results, model = learn_and_decide(inputs)
         usage_hash = self._usage.hash if early else self._usage.learn(model, at_ms)
         self._awaited = at_ms, round_id
