@@ -21,11 +21,7 @@ from controller.bus.failures import describe_refusal_in_spark
 from controller.config.http_access import http_access
 from controller.config.load import load_settings
 from controller.config.settings import Settings
-from controller.domain.errors import (
-    BallastError,
-    describe_error,
-    without_login,
-)
+from controller.domain.errors import BallastError, describe_error, first_line, without_login
 from controller.process.logs import configure_logs
 from controller.process.metrics import new_registry
 from controller.service.arguments import (
@@ -118,6 +114,7 @@ def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int
         log.info("stopping")
         return 0
     finally:
+        stop.set()  # after a failure as well: a commit that the store does not answer is given up
         for runner in reversed(runners):
             _stop(runner, clean)
         server.stop()
@@ -170,11 +167,8 @@ def _write_pid(path: Path | None) -> Path | None:
 
 
 def _one_line(error: BaseException, client: Mapping[str, object]) -> str:
-    """What it was about, if that was noted, and the first line of its text: Spark's errors have hundreds. Of the table
-    store all of it, as the cause comes last; of a right that Kafka's `client` lacks, what to do."""
+    """The first line; of the table store all of it, as the cause comes last; of a right that Kafka's `client` lacks,
+    what to do."""
     if isinstance(error, BallastError | DeltaError):
         return describe_error(error)
-    if refusal := describe_refusal_in_spark(str(error), client):
-        return refusal
-    text = str(error).strip().splitlines()
-    return without_login(": ".join([*getattr(error, "__notes__", ()), text[0] if text else type(error).__name__]))
+    return describe_refusal_in_spark(str(error), client) or first_line(error)

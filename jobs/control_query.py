@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from controller.bus.reach import SourceSettings
+from controller.domain.errors import first_line
 from controller.service.loop import ControlLoop
 from controller.service.records import Offsets
 from jobs.control_source import collect, read_stream
@@ -58,7 +59,7 @@ def stop_control(query: StreamingQuery, loop: ControlLoop) -> None:
     try:
         query.stop()
     except Exception as error:  # an interrupted stop sometimes counts as a failure; the journal is complete
-        log.warning("the control query's stop: %s", str(error).splitlines()[0] if str(error) else error)
+        log.warning("the control query's stop: %s", first_line(error))
 
 
 def control_checkpoint(root: str, instance: str, wall_ms: int) -> str:
@@ -78,4 +79,4 @@ def remove_old_checkpoints(spark: SparkSession, checkpoint: str) -> None:
         for path in earlier[:-CHECKPOINTS_KEPT]:
             files.delete(path, True)
     except Exception as error:
-        log.warning("old checkpoints beside %s: %s", checkpoint, str(error).splitlines()[0])
+        log.warning("old checkpoints beside %s: %s", checkpoint, first_line(error))

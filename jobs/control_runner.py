@@ -26,7 +26,7 @@ from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.apply import fold
-from controller.domain.errors import AnotherController, BallastError, ForeignCommit, without_login
+from controller.domain.errors import AnotherController, BallastError, ForeignCommit, first_line, without_login
 from controller.domain.events import RoundFinished
 from controller.domain.state import ClusterState
 from controller.process.clock import boot_ms, wall_ms
@@ -139,7 +139,7 @@ class ControlRunner:
             return self._loop.failure
         if self._query is not None and not self._query.isActive:
             reason = self._query.exception()
-            return BallastError(f"the control query ended: {str(reason).splitlines()[0] if reason else 'no reason'}")
+            return BallastError(f"the control query ended: {first_line(reason) if reason else 'no reason'}")
         return None
 
     def troubles(self) -> list[str]:
@@ -153,6 +153,7 @@ class ControlRunner:
             found.append(f"control: no batch for {silent_ms // 1000} s")
         if self._tables is not None and self._tables.overtaken is not None:
             found.append(f"control: no projections are written any more: {self._tables.overtaken}")
+        found += self._feed.troubles() if self._feed is not None else []
         return found + (self.worker.troubles() if self.worker is not None else [])
 
     def stop(self, clean: bool) -> None:
@@ -189,7 +190,11 @@ class ControlRunner:
 
     def _make_feed(self, journal_id: str | None) -> Feed:
         kafka = self._settings.kafka
-        producer = JsonProducer(kafka.bootstrap_servers, f"ballast-{self.instance}", kafka.client, max_block_ms=1_000)
+        # Not idempotent: sending must go on after an outage in which records expired. A record may be repeated then and
+        # come late: agents apply an entry once, by its seq, and a tick or a newest seq is followed by the next one.
+        producer = JsonProducer(
+            kafka.bootstrap_servers, f"ballast-{self.instance}", kafka.client, max_block_ms=1_000, idempotent=False
+        )
         control = self._settings.control
         return Feed(
             producer,

@@ -13,12 +13,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from controller.bus.security import reveal_secrets
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, first_line
 from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
 from controller.process.clock import wall_ms
@@ -84,7 +85,7 @@ class LoadsQuery:
                 log.warning("the running loads batch is given up after %.0f s; the next start runs it", BATCH_WAIT_S)
             self.query.stop()
         except Exception as error:  # an interrupted stop sometimes counts as a failure; the tables are complete
-            log.warning("the loads query's stop: %s", str(error).splitlines()[0] if str(error) else error)
+            log.warning("the loads query's stop: %s", first_line(error))
 
     def finish(self) -> None:
         """Wait for the averages of the newest batch; without that, the next start makes up for them."""
@@ -100,17 +101,16 @@ class LoadsQuery:
             time.sleep(0.02)
 
     def check_lost(self) -> int:
-        """Compare the records read with the offsets advanced in the newest progress; return all records lost so far."""
-        progress = self.query.lastProgress
-        if progress is None or progress["batchId"] == self._checked_batch:
-            return self.lost_records
-        self._checked_batch = progress["batchId"]
-        # The text, as PySpark 4.1 makes Python's notation of the offsets in its own objects.
-        advanced = sum(_offsets_advanced(source) for source in json.loads(progress.json)["sources"])
-        missing = advanced - progress["numInputRows"]
-        if missing > 0:
-            self.lost_records += missing
-            log.error("load reports: Kafka removed %d records before they were read", missing)
+        """Compare the records read with the offsets advanced in the batches since the last call; return all records
+        lost so far. Spark keeps the progress of the last 20 batches or more (`numRecentProgressUpdates`)."""
+        for progress in _recent_progress(self.query):
+            if progress["batchId"] <= self._checked_batch:
+                continue
+            self._checked_batch = progress["batchId"]
+            missing = sum(map(_offsets_advanced, progress["sources"])) - progress["numInputRows"]
+            if missing > 0:
+                self.lost_records += missing
+                log.error("load reports: Kafka removed %d records before they were read", missing)
         return self.lost_records
 
     def _publish(self, report: BatchReport) -> None:
@@ -162,6 +162,12 @@ def read_stream(spark: SparkSession, settings: LoadsSettings) -> DataFrame:
     if settings.max_offsets_per_trigger is not None:
         options["maxOffsetsPerTrigger"] = str(settings.max_offsets_per_trigger)
     return spark.readStream.format("kafka").options(**reveal_secrets(options)).load()
+
+
+def _recent_progress(query: StreamingQuery) -> list[dict[str, Any]]:
+    """Spark's reports of the last batches, oldest first. As text: an object of PySpark's takes 30 ms to make, the text
+    1 ms, and PySpark 4.1 makes Python's notation of the offsets in its own objects."""
+    return [json.loads(progress.json()) for progress in query._jsq.recentProgress()]
 
 
 def _offsets_advanced(source: dict[str, object]) -> int:

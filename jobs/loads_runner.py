@@ -13,7 +13,7 @@ from controller.bus.security import spark_options
 from controller.bus.topics import ensure_topics, live_topics, replay_topics
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, first_line
 from controller.loads.metrics import LoadsMetrics
 from controller.loads.settings import LoadsSettings
 from controller.process.clock import boot_ms
@@ -57,7 +57,7 @@ class LoadsRunner:
             return self._loads.failure
         if not self._loads.query.isActive:
             reason = self._loads.query.exception()
-            return BallastError(f"the loads query ended: {str(reason).splitlines()[0] if reason else 'no reason'}")
+            return BallastError(f"the loads query ended: {first_line(reason) if reason else 'no reason'}")
         if boot_ms() - self._lost_checked_ms > 5_000:
             self._lost_checked_ms = boot_ms()
             self._metrics.lost.set(self._loads.check_lost())

@@ -20,7 +20,7 @@ from controller.config.places import check_old_place
 from controller.config.retention import retention_ms
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
-from controller.domain.errors import ConfigError
+from controller.domain.errors import ConfigError, first_line
 from controller.ledger.maintenance import (
     BULK,
     BULK_FEWEST_FILES,
@@ -77,7 +77,7 @@ def maintain_all(tables: TableRoot, engine: Engine, settings: Settings, names: S
         try:
             found = maintain(tables, engine, retention_ms(settings), wall_ms(), name)
         except Exception as error:  # of Spark, delta-rs or the storage: the other tables still need maintenance
-            log.error("%s: %s: %s", name, type(error).__name__, str(error).splitlines()[0])
+            log.error("%s: %s: %s", name, type(error).__name__, first_line(error))
             done.append(None)
             continue
         log.info(

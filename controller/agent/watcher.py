@@ -201,7 +201,8 @@ class Watcher:
 
     def _hear(self, feed: Feed) -> None:
         """Note the newest seq that a controller names. Its records arrive in order, and its entries stay: when it names
-        a smaller one than before, that one was forged."""
+        a smaller one than before, that one was forged. Only a record that was repeated in an outage may come late: the
+        next one corrects it."""
         self.heard_journal_id = feed.journal_id or ""
         in_charge = feed.instance == self.state.instance
         before = self._claims.get(feed.instance)

@@ -48,8 +48,8 @@ class JsonProducer:
         `send`, for metadata or a free buffer. Raises KafkaUnavailable when no Kafka answers within
         `connect_timeout_ms`.
 
-        `idempotent` False: for records that may be repeated (each names session and epoch), where sending must resume
-        after an outage. An idempotent producer sends nothing any more once a record has expired in flight.
+        `idempotent` False: for records that may be repeated (each names session and epoch, or a seq), where sending
+        must resume after an outage. An idempotent producer sends nothing any more once a record has expired in flight.
         """
         opened = client_options(settings)
         self._settings = settings

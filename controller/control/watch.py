@@ -52,6 +52,7 @@ class Watch:
     deadlines: dict[str, int] = field(default_factory=dict)  # bundle in flight -> when its state expires
     order_deadlines: dict[str, int] = field(default_factory=dict)  # bundle with an open order -> when it expires
     queued_orders: dict[str, QueuedOrder] = field(default_factory=dict)  # by bundle
+    challenged: set[tuple[str, str]] = field(default_factory=set)  # (round, strategy) journaled since the last round
     in_turn: list[InTurn] = field(default_factory=list)  # moves of the last round, in its order
     expired: list[tuple[int, str]] = field(default_factory=list)  # (when, broker) of leases that ended
     frozen_since_ms: int | None = None

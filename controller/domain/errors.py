@@ -69,6 +69,13 @@ def describe_error(error: BaseException) -> str:
     return without_login(" ".join(": ".join([*getattr(error, "__notes__", ()), plain]).split()))
 
 
+def first_line(error: BaseException) -> str:
+    """What it was about, if that was noted on it, and the first line of its text, or its type where it has no text:
+    Spark's errors have hundreds of lines. Without credentials."""
+    text = str(error).strip().splitlines() or [type(error).__name__]
+    return without_login(": ".join([*getattr(error, "__notes__", ()), text[0]]))
+
+
 class BallastError(Exception):
     """Base of all errors that Ballast raises on purpose; catch this at the edge of a process."""
 

@@ -1,21 +1,25 @@
 """Publishes the controller's records on Kafka: ticks, the entries of each commit, and the newest seq periodically.
 
 The feed is a hint, never the truth: an agent that misses a record sees the gap in `seq` and reads the journal's table.
-So nothing here blocks or fails a batch; the producer counts failed records.
+So nothing here blocks or fails a batch: the producer logs failed records, `troubles` names the topics that take none.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from controller.bus.producer import JsonProducer
 from controller.bus.topics import TopicNames
 from controller.domain.entries import Entry
+from controller.domain.errors import few_text
 from controller.process import clock
 
 EngineRow = Mapping[str, str | int]  # spark (its version), master, executors, cores
+UNTAKEN_MS = 30_000  # without an acknowledgement for this long, a topic is a trouble; each gets a record a second
 ENTRIES_PER_RECORD = 1_000  # some 300 kB; Kafka accepts up to 8 MiB, and a mass failover writes 50,000 entries
 
 
@@ -47,6 +51,7 @@ class Feed:
         self._wall_ms, self._boot_ms = wall_ms, boot_ms
         self._engine = engine
         self._engine_row: EngineRow | None = None
+        self._taken_ms: dict[str, int] = {}  # topic -> when Kafka last acknowledged a record
         self._stopping = threading.Event()
         self._poked = threading.Event()
         self._thread = threading.Thread(target=self._run, name="controller-tick", daemon=True)
@@ -54,6 +59,7 @@ class Feed:
     def start(self, seq: int) -> None:
         """Start ticking; `seq` is that of the newest journal entry."""
         self.seq = seq
+        self._taken_ms = dict.fromkeys((self._names.journal_feed, *self._names.all_heartbeats), self._boot_ms())
         self._thread.start()
 
     def publish(self, entries: Sequence[Entry]) -> None:
@@ -67,6 +73,14 @@ class Feed:
     def poke(self) -> None:
         """Tick now, to cause a batch that no record from outside would cause: for a finished round, or a lease."""
         self._poked.set()
+
+    def troubles(self) -> list[str]:
+        """Which topics Kafka takes no records for; empty if there are none."""
+        silent_ms = {topic: self._boot_ms() - taken_ms for topic, taken_ms in self._taken_ms.items()}
+        silent = [topic for topic, ms in silent_ms.items() if ms > UNTAKEN_MS]
+        if not silent:
+            return []
+        return [f"feed: Kafka has taken no record on {few_text(silent)} for {max(silent_ms.values()) // 1000} s"]
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """Stop ticking and deliver queued records."""
@@ -89,10 +103,17 @@ class Feed:
             since_repeat_ms += self._tick_ms
 
     def _publish(self, what: Mapping[str, Any]) -> None:
-        self._producer.send(self._names.journal_feed, {"v": 1, **self._who, **what, "engine": self._engine_row})
+        self._send(self._names.journal_feed, {"v": 1, **self._who, **what, "engine": self._engine_row})
 
     def _tick(self) -> None:
         record = {"v": 1, "kind": "tick", **self._who, "seq": self.seq, "sent_ms": self._wall_ms()}
         record["boot_ms"] = self._boot_ms()
         for topic in self._names.all_heartbeats:
-            self._producer.send(topic, record, key=self._instance)
+            self._send(topic, record, key=self._instance)
+
+    def _send(self, topic: str, record: Mapping[str, Any], key: str | None = None) -> None:
+        self._producer.send(topic, record, key=key).add_done_callback(partial(self._note_taken, topic))
+
+    def _note_taken(self, topic: str, sent: Future[tuple[int, int]]) -> None:
+        if sent.exception() is None:
+            self._taken_ms[topic] = self._boot_ms()

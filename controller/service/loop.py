@@ -93,8 +93,7 @@ class ControlLoop:
         self._applied = merge_offsets({t: p for t, p in offsets.items() if t not in self._heartbeats}, {})
         self._unjournaled: Offsets = {}  # applied, but not in the journal's offsets yet
         self._quiet_records = 0  # how many records that are, without heartbeats
-        self._rounds: queue.SimpleQueue[RoundFinished] = queue.SimpleQueue()
-        self._durations_ms: dict[str, int] = {}
+        self._rounds: queue.SimpleQueue[tuple[RoundFinished, int]] = queue.SimpleQueue()  # with how long it took
         self._batch_lock = threading.Lock()  # of a whole batch
         self._step_lock = threading.Lock()  # of all that comes after its rows
         self._stopped = False
@@ -110,8 +109,7 @@ class ControlLoop:
 
     def add_round(self, event: RoundFinished, duration_ms: int) -> None:
         """Queue a finished round for the next batch; called in the thread that listens to the worker."""
-        self._durations_ms[event.result.round_id] = duration_ms
-        self._rounds.put(event)
+        self._rounds.put((event, duration_ms))
         self._feed.poke()
 
     @property
@@ -169,7 +167,8 @@ class ControlLoop:
         self._report(found, rows)
         self._check_take_over(found.events, read_ms)
         failpoints.reach("control.before_step")
-        events: list[Event] = [*found.events, *self._finished_rounds()]
+        finished = self._finished_rounds()
+        events: list[Event] = [*found.events, *(event for event, _ in finished)]
         offsets = merge_offsets(self._unjournaled, found.offsets)
         quiet = self._quiet_records + sum(row.topic not in self._heartbeats for row in rows)
         batch = Batch(
@@ -189,8 +188,8 @@ class ControlLoop:
         if found.bad:
             self._tables.quarantine.write(found.bad, batch_id, batch.at_ms)
         if result.evidence:
-            renamed = self._tables.append_evidence(result.evidence, batch.at_ms, self._durations_ms)
-            self._durations_ms.clear()
+            durations_ms = {event.result.round_id: ms for event, ms in finished}
+            renamed = self._tables.append_evidence(result.evidence, batch.at_ms, durations_ms)
             result.entries = (
                 [_rename_attempt(entry, renamed) for entry in result.entries] if renamed else result.entries
             )
@@ -254,7 +253,7 @@ class ControlLoop:
             else:
                 log.warning("%s: the journal does not confirm it", hints[0])
 
-    def _finished_rounds(self) -> list[RoundFinished]:
+    def _finished_rounds(self) -> list[tuple[RoundFinished, int]]:
         finished = []
         while not self._rounds.empty():
             finished.append(self._rounds.get())

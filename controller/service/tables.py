@@ -1,7 +1,7 @@
 """The Delta tables of the control query: the journal with one writer, evidence and quarantine written before it.
 
 A commit blocks while the table store does not tell its outcome: the same entries are committed again until the outcome
-is known, or the process is stopped from outside.
+is known, or the process stops.
 """
 
 from __future__ import annotations

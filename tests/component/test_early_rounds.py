@@ -15,6 +15,7 @@ from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import Reader
 from controller.policy.view.frame import Frame
 from controller.service.rounds import shifts
+from controller.service.rounds.next_round import plan_next_round
 from controller.service.rounds.process import Rounds
 from tests.short_run import ShortRun
 from tests.short_run_load import LIMITS
@@ -216,6 +217,20 @@ def test_the_usual_limit_is_known_to_a_worker_that_starts_later_and_without_earl
     frame = Frame.from_json(found.inputs["frame"])
     limits = dict(zip(frame.brokers, frame.limit[:, RESOURCES.index("cpu")].tolist(), strict=True))
     assert limits["b3:8080"] == limits["b1:8080"]
+
+
+def test_a_plan_believes_the_limit_of_a_broker_that_returns_no_more_than_the_round_does(clock: Clock) -> None:
+    clock.run.kill("b3:8080")
+    clock.run.look_up(*(one.bundle for one in clock.run.state.bundles.values() if one.state is State.FREE))
+    clock.to_next_round()
+    clock.run.load.cpu_limits["b3:8080"] = 8 * LIMITS["cpu"]
+    clock.run.join("b3:8080", incarnation=2)
+    clock.run.panes(6)
+    planned = plan_next_round(clock.run.settings, clock.run.root, clock.run.now_ms).to_json()["moves"]
+    clock.run.command("round_now")
+    done = Rounds(clock.run.settings, every_round=False).advance()
+    assert done is not None
+    assert [(row["source"], row["bundle"]) for row in planned] == moves_of(done.results[0]) != []
 
 
 def test_rounds_that_follow_as_brokers_settle_belong_to_the_same_shift(

@@ -1,11 +1,20 @@
-"""How the job tells why it ends: one line, with the cause."""
+"""How the job ends: it tells why in one line, with the cause, and no part of it holds it up."""
 
 from __future__ import annotations
 
+import threading
+from unittest.mock import MagicMock
+
+import pytest
 from deltalake.exceptions import DeltaError
 
+from controller.config.settings import Settings
 from controller.domain.errors import ConfigError
+from controller.ledger.maintenance import Tended
+from controller.service.arguments import parse_arguments
+from jobs import balance_job, maintain_job
 from jobs.balance_job import _one_line
+from jobs.control_query import remove_old_checkpoints
 
 
 def test_a_table_store_that_fails_is_told_with_its_cause() -> None:
@@ -36,3 +45,30 @@ def test_a_right_that_kafka_misses_is_told_by_who_lacks_it() -> None:
 def test_of_spark_the_first_line_is_enough() -> None:
     assert _one_line(RuntimeError("it failed\n at java\n at java"), {}) == "it failed"
     assert _one_line(ConfigError("loads.pane_s = 0 is too small"), {}) == "loads.pane_s = 0 is too small"
+
+
+def test_a_table_whose_failure_has_no_text_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [MemoryError(), Tended("decisions")]
+    monkeypatch.setattr(maintain_job, "maintain", MagicMock(side_effect=found))
+    assert maintain_job.maintain_all(MagicMock(), MagicMock(), Settings(), ["rounds", "decisions"]) == [None, found[1]]
+
+
+def test_old_checkpoints_that_cannot_be_listed_stop_no_start(caplog: pytest.LogCaptureFixture) -> None:
+    spark = MagicMock()
+    spark.sparkContext._gateway.jvm.org.apache.hadoop.fs.Path.side_effect = TimeoutError()
+    remove_old_checkpoints(spark, "/checkpoints/control/1")
+    assert caplog.messages == ["old checkpoints beside /checkpoints/control/1: TimeoutError"]
+
+
+def test_a_query_that_fails_ends_a_commit_that_the_store_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried again until the stop is asked for, and the stop of its query waits for it."""
+    stop, given_up = threading.Event(), []
+    blocked, failed = MagicMock(), MagicMock()
+    blocked.failure.return_value, failed.failure.return_value = None, ValueError("a bug")
+    blocked.stop.side_effect = lambda clean: given_up.append(stop.wait(0.1))
+    monkeypatch.setattr(balance_job, "_make_runners", lambda *given: [blocked, failed])
+    for name in ("build_session", "EngineWatch", "HealthServer", "stop_on_signals", "stop_on_jvm_signals", "quieten"):
+        monkeypatch.setattr(balance_job, name, MagicMock())
+    with pytest.raises(ValueError, match="a bug"):
+        balance_job._run(Settings(), parse_arguments([]), stop)
+    assert given_up == [True]

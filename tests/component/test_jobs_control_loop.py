@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from controller.bus.topics import TopicNames
 from controller.config.policy_values import control_settings
 from controller.config.sections.platform import Tables
 from controller.config.settings import Settings
+from controller.control.context import Evidence
 from controller.control.watch import LAG_ALLOWANCE_MS, OVERDUE_MS, Watch
 from controller.domain.decision import Decision, DecisionKind, Label, Reason, RoundResult
 from controller.domain.entries import Entry, Kind
@@ -374,6 +375,26 @@ def test_evidence_whose_first_tries_failed_counts_once(world: World) -> None:
     for name in ("rounds", "decisions", "broker_scores"):
         assert read_joined(root, name)["attempt_id"].to_pylist() == [entry.attempt_id], name
     assert journal_of(world) == state
+
+
+def test_a_challenger_that_comes_while_its_round_is_written_keeps_its_duration(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acting, write = round_of(10_000), world.tables.append_evidence
+    challenger = RoundFinished(replace(acting.result, strategy="headroom", challenger=True))
+
+    def write_slowly(evidence: Sequence[Evidence], wall_ms: int, durations_ms: Mapping[str, int]) -> dict[str, str]:
+        renamed = write(evidence, wall_ms, durations_ms)
+        if not evidence[0].result.challenger:
+            world.loop.add_round(challenger, 7)
+        return renamed
+
+    monkeypatch.setattr(world.tables, "append_evidence", write_slowly)
+    world.loop.add_round(acting, 7)
+    world.run(world.heartbeat())
+    world.run(world.heartbeat())
+    rows = read_joined(world.folder / "tables", "rounds").to_pylist()
+    assert {row["strategy"]: row["duration_ms"] for row in rows} == {"steady": 7, "headroom": 7}
 
 
 def look_up(world: World, topic_of: str) -> Row:

@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.cli.main import main
 from controller.domain.decision import DecisionKind, Reason
+from controller.domain.entries import Entry
 from controller.domain.events import RoundFinished
 from controller.ledger.evidence import read_joined
 from controller.policy.round import replay_round
@@ -82,6 +83,24 @@ def test_a_round_that_was_overtaken_is_not_awaited_for_ever(run: ShortRun) -> No
     assert not any(e.kind.value == "round" for e in refused)
     run.panes(12)
     wait_until(lambda: rounds.advance() is not None, 60)
+
+
+def test_a_round_whose_entry_is_never_read_is_not_awaited_for_ever(
+    run: ShortRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries that have expired, or a gap: the follower jumps to a base snapshot."""
+    rounds = Rounds(run.settings, every_round=False)
+
+    def jump() -> list[Entry]:
+        rounds._follower.bootstrap()
+        return []
+
+    for _ in range(2):
+        run._send("round_now", {})
+        done = rounds.advance()
+        assert done is not None
+        run.batch(*map(RoundFinished, done.results))
+        monkeypatch.setattr(rounds._follower, "catch_up", jump)
 
 
 def strategies_of_a_round(run: ShortRun, rounds: Rounds) -> list[str]:

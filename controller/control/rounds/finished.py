@@ -20,12 +20,15 @@ from controller.domain.state import LIVE, SHADOW
 def on_round(ctx: Context, result: RoundResult) -> None:
     """Journal the round, then carry out the decisions that are still valid.
 
-    A round that was journaled already, because a restarted worker computed it again, is dropped.
+    What was journaled already, because a restarted worker computed it again, is dropped.
     """
-    repeated = result.at_ms < ctx.state.round_at_ms or result.round_id == ctx.state.round_id
-    if not result.challenger and repeated:
+    if _is_repeated(ctx, result):
         ctx.watch.refuse("round_repeated")
         return
+    if result.challenger:
+        ctx.watch.challenged.add((result.round_id, result.strategy))
+    else:
+        ctx.watch.challenged.clear()
     attempt_id = ctx.next_attempt()
     mode = ctx.state.mode
     if result.loads is not None:
@@ -41,6 +44,16 @@ def on_round(ctx: Context, result: RoundResult) -> None:
     ctx.evidence.append(Evidence(result, outcomes, attempt_id, mode, behind))
     if result.missed is not None and not result.challenger:
         _restrain(ctx, result, result.missed)
+
+
+def _is_repeated(ctx: Context, result: RoundResult) -> bool:
+    """Whether it was journaled already, or a later round was. Challengers of the newest round are not in the state; it
+    is enough to remember those that this process has journaled: a worker of its own belongs to each controller."""
+    if result.at_ms < ctx.state.round_at_ms:
+        return True
+    if result.challenger:
+        return (result.round_id, result.strategy) in ctx.watch.challenged
+    return result.round_id == ctx.state.round_id
 
 
 def _summary(ctx: Context, result: RoundResult, mode: str) -> dict[str, object]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 import controller
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
@@ -13,17 +10,18 @@ from controller.ledger.loads import read_panes
 from controller.ledger.tables import TableRoot
 from controller.policy.round import RoundInputs, as_commanded
 from controller.policy.strategies import get, traits_of
-from controller.policy.usage.figures import Figure
 from controller.policy.usage.model import UsageModel
 from controller.service.rounds.schedule import Schedule
+from controller.service.rounds.shifts import ShiftWatch
 
 
 class InputReader:
-    """Reads the inputs of rounds of one configuration."""
+    """Reads the inputs of rounds of one configuration. `every`: see `Schedule`."""
 
-    def __init__(self, settings: Settings, tables: TableRoot) -> None:
+    def __init__(self, settings: Settings, tables: TableRoot, every: bool = False) -> None:
         self._settings, self._tables = settings, tables
         self._policy = policy_settings(settings)
+        self._watches = schedule_of(settings, every).watches
 
     def may_be_early(self, state: ClusterState) -> bool:
         """Whether the strategy in charge can be asked between two rounds."""
@@ -35,21 +33,19 @@ class InputReader:
         at_ms: int,
         state: ClusterState,
         usage: UsageModel,
+        shifts: ShiftWatch,
         lagging: frozenset[str] = frozenset(),
-        horizon_ms: int | None = None,
         early: bool = False,
         by_traffic: bool = False,
-        figures: Mapping[str, Figure] = MappingProxyType({}),
     ) -> RoundInputs:
-        """The inputs of the round at this time of the reports' axis. `state` must not change afterwards. `horizon_ms`:
-        how far back it looks; None: as configured."""
-        usual_ms = self._settings.loads.short_horizon_s * 1000
-        panes = read_panes(self._tables, at_ms, usual_ms if horizon_ms is None else horizon_ms)
+        """The inputs of the round at this time of the reports' axis. `state` must not change afterwards. `shifts`: has
+        watched the panes up to this time; it says how far back the round looks, and what it believes of limits."""
+        panes = read_panes(self._tables, at_ms, shifts.horizon_ms(at_ms))
         return RoundInputs(
             round_id=round_id,
             at_ms=at_ms,
             state=state,
-            brokers=panes.brokers,
+            brokers=shifts.believed(panes.brokers, at_ms),
             bundles=panes.bundles,
             settings=self._policy,
             config_version=self._settings.version,
@@ -58,7 +54,7 @@ class InputReader:
             usage=usage,
             early=early,
             by_traffic=by_traffic,
-            figures=figures,
+            figures=shifts.figures if self._watches else {},
         )
 
 

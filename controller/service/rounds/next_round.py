@@ -1,7 +1,7 @@
 """The round that would run now, from the tables alone: computed by the code of the worker, journaled by nobody.
 
-What only the controller process knows is missing: which agents lag behind the journal. `notes` says so, and whatever
-else the tables could not tell.
+What only the controller process knows is missing: which agents lag behind the journal, and since when load has shifted,
+so that a round would look back no further. `notes` names the former, and whatever else the tables could not tell.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from controller.policy.strategies import get
 from controller.policy.view.tabulate import Columns
 from controller.service.rounds.inputs import InputReader, schedule_of
 from controller.service.rounds.schedule import Progress
+from controller.service.rounds.shifts import ShiftWatch
 from controller.service.rounds.usage import LearnedUsage
 
 ROUND_ID = "plan"
@@ -88,7 +89,9 @@ def plan_next_round(
             "are agents and the loads query running? (`ballast doctor`)"
         )
     usage = LearnedUsage(tables, state.round_at_ms).model
-    inputs = InputReader(settings, tables).read(ROUND_ID, max(newest, state.round_at_ms), state, usage)
+    shifts = ShiftWatch(settings, tables)
+    shifts.watch(newest)
+    inputs = InputReader(settings, tables).read(ROUND_ID, max(newest, state.round_at_ms), state, usage, shifts)
     result = run_round(inputs)
     seen = ShadowRound(result, inputs.brokers, _owners(state))
     advice = replace(advice_of([seen], {}, usable_names=False), rounds=state.rounds)

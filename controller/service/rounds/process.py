@@ -94,7 +94,7 @@ class Rounds:
     def __init__(self, settings: Settings, every_round: bool) -> None:
         self.lagging: frozenset[str] = frozenset()
         tables = table_root(settings)
-        self._inputs = InputReader(settings, tables)
+        self._inputs = InputReader(settings, tables, every_round)
         self._schedule = schedule_of(settings, every_round)
         self._loads = LoadsProgressWatch(tables.again())
         self._follower = Follower(tables.again())
@@ -112,7 +112,7 @@ class Rounds:
         """
         for entry in self._follower.catch_up():
             self._read(entry)
-        if self._awaited is not None:
+        if self._waits():
             return None
         progress, state = self._progress(), self._follower.state
         newest = self._schedule.now(progress)
@@ -158,20 +158,27 @@ class Rounds:
             self._awaited = None
             self._usage.store(str(entry.data.get("usage_hash", "")))
 
+    def _waits(self) -> bool:
+        """Whether the round that was sent is still to be journaled. A follower that jumps to a base snapshot does not
+        read the round's entry: its state tells of the round, or of a later one."""
+        if self._awaited is not None:
+            (at_ms, round_id), state = self._awaited, self._follower.state
+            if state.round_id == round_id or state.round_at_ms > at_ms:
+                self._awaited = None
+        return self._awaited is not None
+
     def _progress(self) -> Progress | None:
         progress = self._loads.poll()
         return Progress(progress.first_event_ms, progress.newest_event_ms) if progress else None
 
     def _round(self, at_ms: int, round_id: str, shift: Shift | None = None, early: bool = False) -> RoundsDone:
-        began, state, horizon_ms = time.monotonic(), self._follower.state.copy(), self._shifts.horizon_ms(at_ms)
+        began, state = time.monotonic(), self._follower.state.copy()
         by_traffic, because = shift is not None, shift.to_json() if shift is not None else None
         if shift is not None:
             log.info("round %s: load has shifted to %s: %s", round_id, shift.broker, because)
         inputs = self._inputs.read(
-            round_id, at_ms, state, self._usage.model, self.lagging, horizon_ms,
-            early=early, by_traffic=by_traffic, figures=self._shifts.figures if self._schedule.watches else {},
-        )  # fmt: skip
-        inputs = replace(inputs, brokers=self._shifts.believed(inputs.brokers, at_ms))
+            round_id, at_ms, state, self._usage.model, self._shifts, self.lagging, early=early, by_traffic=by_traffic
+        )
         results, model = learn_and_decide(inputs)
         usage_hash = self._usage.hash if early else self._usage.learn(model, at_ms)
         self._awaited = at_ms, round_id

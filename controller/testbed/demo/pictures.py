@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, first_line
 
 WIDTH, HEIGHT = 1280, 860
 READY_MS = 20_000
@@ -48,5 +48,5 @@ def take_pictures(address: str, views: Mapping[str, str], folder: Path) -> list[
                 taken.append(file)
             browser.close()
     except Error as error:
-        raise NoPictures(f"Chromium does not paint the page: {str(error).splitlines()[0]}") from None
+        raise NoPictures(f"Chromium does not paint the page: {first_line(error)}") from None
     return taken

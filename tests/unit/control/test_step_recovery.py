@@ -6,6 +6,8 @@ read late has an older `now`, and the next one is judged as of its end.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from controller.domain.apply import fold
@@ -126,6 +128,21 @@ def test_a_challenger_answers_no_wish() -> None:
     driver.command("round_now")
     driver.round(_round("1000", 1_000, state_seq=driver.state.seq, challenger=True))
     assert driver.state.round_wanted
+
+
+def test_a_round_that_a_restarted_worker_computes_again_is_dropped_with_its_challengers() -> None:
+    driver, told = StepDriver(), []
+    for number in (1, 2):
+        acting = _round(f"{number}000", 1_000 * number, state_seq=driver.state.seq)
+        told.append([acting, *(replace(acting, strategy=name, challenger=True) for name in ("steady", "threshold"))])
+    first, second = told
+    stored = 0
+    for result in (*first, *first, *second, *first, *second):
+        driver.round(result)
+        stored += len(driver.evidence)
+    journaled = [(e.data["round_id"], e.data["strategy"]) for e in driver.journal if e.kind is Kind.ROUND]
+    assert journaled == [(result.round_id, result.strategy) for result in (*first, *second)]
+    assert stored == len(journaled), "evidence is stored for none that was dropped"
 
 
 def test_wishes_survive_a_base_snapshot_and_older_snapshots_have_none() -> None:
