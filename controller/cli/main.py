@@ -23,6 +23,7 @@ from controller.domain.errors import (
     IncompatibleTable,
     InvariantBroken,
     JavaNotFit,
+    without_login,
 )
 from controller.process.quick_start import import_quickly
 
@@ -122,10 +123,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app = getattr((import_quickly if quick else importlib.import_module)(command.module), command.app)
         code = app(args=given[1:], prog_name=f"ballast {given[0]}", standalone_mode=False)
     except BallastError as error:
-        print(f"ballast {given[0]}: {error}", file=sys.stderr)
+        print(f"ballast {given[0]}: {without_login(str(error))}", file=sys.stderr)
         raise SystemExit(2 if isinstance(error, LASTING) else 1) from error
     except UsageError as error:
-        print(_usage_text(error, given[0]), file=sys.stderr)
+        print(without_login(_usage_text(error, given[0])), file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:  # during the import of modules; afterwards typer does the same
         raise SystemExit(130) from None

@@ -23,7 +23,12 @@ import re
 import reprlib
 from collections.abc import Sequence
 
-_LOGIN = re.compile(r"(?<=://)[^@\s]*:[^@\s]*@")  # abfss://container@account has none
+_LOGIN = re.compile(
+    r"(?<=://)[^@\s]*:[^@\s]*@"  # abfss://container@account has none
+    r"|(?:(?<=http://)|(?<=https://))[^@/\s]+@"  # a token alone
+    r"|(?<![^\s,='\"\[(])[^@:/\s,='\"\[(]+:[^@/\s,]+@"  # user:password@host without a scheme
+)
+_SECRET_PARAMETER = re.compile(r"([?&][^=&\s]*(?:token|passw|secret|key|sig)[^=&\s]*=)[^&\s'\"]+", re.IGNORECASE)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 SHOWN_CHARS = 80  # of an offending value
 _BRIEF = reprlib.Repr()  # as `repr`, but only the beginning of what is long or deep
@@ -32,7 +37,7 @@ _BRIEF.maxstring = _BRIEF.maxother = SHOWN_CHARS
 
 def without_login(text: str) -> str:
     """The text without the credentials of addresses in it, such as `s3a://KEY:SECRET@bucket`; for display."""
-    return _LOGIN.sub("***@", text)
+    return _SECRET_PARAMETER.sub(r"\1***", _LOGIN.sub("***@", text))
 
 
 def shown(value: object) -> str:

@@ -112,6 +112,28 @@ def test_commands_that_fail_before(line: str, conf: Path, capfd: pytest.CaptureF
     assert MARK not in _said(lambda: main([*line.split(), "--conf", str(conf)]), capfd)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"config check --set kafka.bootstrap_servers=u:{MARK}@h:9092",
+        f"config check --set pulsar_cluster.service_urls=u:{MARK}@h:8080",
+        f"config check --set store.address=u:{MARK}@h:1",
+        f"config check --set http.bind_host=u:{MARK}@h",
+        f"pulsar check --service-url http://h:1/?token={MARK}",
+        f"pulsar check --service-url https://{MARK}@h:1",
+        f"pulsar check --service-url u:{MARK}@h:1",
+        f"pulsar advise http://u:{MARK}@h:1",
+    ],
+)
+def test_addresses_that_are_refused(line: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(line.split())
+    told = "".join(capfd.readouterr())
+    assert ended.value.code
+    assert MARK not in told
+    assert told.count("\n") == 1, told
+
+
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name not in WITHOUT])
 def test_a_fault_of_our_own_in_any_command(
     command: str, conf: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

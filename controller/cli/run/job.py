@@ -15,7 +15,7 @@ import typer
 from controller.bus.cluster import KafkaUnavailable, check_answers
 from controller.cli.options import new_app, report_error
 from controller.config.load import load_settings
-from controller.domain.errors import AnotherController
+from controller.domain.errors import AnotherController, without_login
 from controller.process.spark_submit import LOCAL_SPARK_CONF, NoMaster, spark_environment, spark_submit_command
 from controller.service.arguments import CONTROL, EXIT_ANOTHER, parse_arguments
 from controller.service.start_checks import check_job, check_topics
@@ -43,7 +43,7 @@ def run(
     except (KafkaUnavailable, NoMaster) as error:
         raise report_error(error) from None
     except AnotherController as error:
-        typer.echo(f"ballast: {error}", err=True)
+        typer.echo(f"ballast: {without_login(str(error))}", err=True)
         raise typer.Exit(EXIT_ANOTHER) from None
     sys.stdout.flush()
     os.execve(command[0], command, environment)
