@@ -13,7 +13,7 @@ import ssl
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 from tenacity import AsyncRetrying, retry_if_result, stop_after_attempt, wait_random
@@ -25,7 +25,7 @@ from controller.brokers.pulsar.slots import Slots
 from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.domain.errors import ConfigError
 from controller.process.access.renewal import keep_renewed
-from controller.pulsar.address import origin_of
+from controller.pulsar.address import absolute, origin_of
 
 MOST_REDIRECTS = 3
 MOST_BYTES = 16 * 1024 * 1024
@@ -199,7 +199,7 @@ class PulsarAdmin:
                 location = response.headers.get("location")
                 if response.status_code in REDIRECTS and location:
                     answer = Answer(Outcome.REDIRECTED, request.path, origin, response.status_code)
-                    return answer, _absolute(url, location)
+                    return answer, absolute(url, location)
                 return await request.receive(response, origin), None
         except httpx.TimeoutException as error:
             what = "no connection" if isinstance(error, httpx.ConnectTimeout) else "no answer"
@@ -218,14 +218,6 @@ def _is_of_tls(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def _absolute(url: str, location: str) -> str:
-    """The Location of an answer to `url`; itself if it is no address at all, which is refused as such."""
-    try:
-        return urljoin(url, location)
-    except ValueError:
-        return location
 
 
 class _Read:
