@@ -53,9 +53,10 @@ class PulsarChanges:
             origin = origin_of(url) or ""
             try:
                 headers = await self._admin.credentials.headers()
-                response = await self._admin.client(origin).request(
-                    method, url, params=params or None, json=body, headers=dict(headers), timeout=timeout
-                )
+                async with self._admin.client(origin) as client:
+                    response = await client.request(
+                        method, url, params=params or None, json=body, headers=dict(headers), timeout=timeout
+                    )
             except CredentialsMissing as error:
                 return Sent(0, tuple(hops), str(error))
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.InvalidURL) as error:

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from controller.brokers.pulsar.addresses import Directory, Members, owned_path
 from controller.brokers.pulsar.admin import PulsarAdmin
@@ -138,6 +139,20 @@ class ClusterPoll:
             self.members = await self._directory.refresh()
         except CallFailed:
             return  # the known members stay; each tells for itself whether it answers
+        self._forget_unlisted()
+        await self.admin.forget_untrusted()
+
+    def _forget_unlisted(self) -> None:
+        """Keep nothing of brokers that have left, but let what they are being asked end."""
+        asked = {broker for tasks in (self._busy, self._reading) for broker, task in tasks.items() if not task.done()}
+        kept = asked.union(self.members.brokers)
+        of_brokers: list[dict[str, Any]] = [
+            self._busy, self._reading, self._due_s, self._topics_of, self._topics_failed
+        ]  # fmt: skip
+        for known in of_brokers:
+            for broker in known.keys() - kept:
+                del known[broker]
+        self._cpu.keep(kept)
 
     async def _ask_manager(self) -> Manager:
         address = next(iter(self.members.addresses.values()))

@@ -383,6 +383,38 @@ def test_a_broker_that_moved_is_found_again_and_one_that_left_is_forgotten() -> 
     assert sorted(back) == ["broker-1:8080", "broker-2:8080"]
 
 
+def test_nothing_is_kept_of_brokers_that_left_and_their_last_poll_is_not_disturbed() -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> None:
+        stays, leaves, _ = cluster.brokers
+        asked, answer = asyncio.Event(), asyncio.Event()
+
+        async def wait(broker: Broker, request: Request) -> Any:
+            asked.set()
+            await answer.wait()
+            return broker.metrics()
+
+        await poll.start()
+        poll.with_topics = True
+        await poll_once(poll)
+        leaves.answers["/metrics"] = wait
+        last = asyncio.create_task(poll_once(poll))
+        await asked.wait()
+        cluster.listed = [stays.id]
+        await poll._look_up()
+        answer.set()
+        assert (await last)[leaves.id].reported is not None
+        await poll._look_up()
+        of_brokers = (poll._busy, poll._reading, poll._due_s, poll._topics_of, poll._cpu._last)
+        assert [set(known) for known in of_brokers] == [{stays.id}] * len(of_brokers)
+        assert set(poll.admin._clients._clients) == {stays.url}
+        cluster.listed = [stays.id, leaves.id]
+        await poll._look_up()
+        assert (await poll_once(poll))[leaves.id].reported is not None
+        assert asked_topics(leaves) == 2
+
+    played(scenario, extensible=True)
+
+
 def test_ranges_that_a_failed_split_left_outside_the_ring_are_ignored() -> None:
     whole, child = "t/n/0x00000000_0x40000000", "t/n/0x00000000_0x20000000"
 
