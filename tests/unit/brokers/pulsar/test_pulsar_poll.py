@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
@@ -253,13 +255,58 @@ def test_a_bundle_that_comes_back_carries_what_was_told_of_it_last_not_what_its_
         for owner, rate in ((first, 100.0), (other, 7.0), (first, 8.0)):
             first.held, other.held, before = {}, {B: 1.0}, dict(owner.held)
             owner.held = {**before, A: rate}
-            poll._due_s.pop(other.id, None)  # only the other one is read again
+            for known in (poll._due_s, poll._topics_of):  # only the other one is read again
+                known.pop(other.id, None)  # type: ignore[attr-defined]
             reported = (await poll_once(poll))[owner.id].reported
             assert reported is not None
             rates.append(reported.report["lastStats"][A]["msgRateIn"])
         return rates
 
     assert played(scenario, extensible=True) == [100.0, 7.0, 7.0]
+
+
+def later_by(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of polls goes on."""
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + seconds)
+    monkeypatch.setattr("controller.brokers.pulsar.poll.time", clock)
+
+
+def test_topics_that_cannot_be_read_any_more_soon_tell_no_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> list[Polled]:
+        (broker,) = cluster.brokers
+        await poll.start()
+        poll.with_topics = True
+        await poll_once(poll)
+        broker.answers["/topics"] = status(500)
+        found = []
+        for seconds in (150, 200):
+            later_by(seconds, monkeypatch)
+            found.append((await poll_once(poll))[broker.id])
+            await poll._reading[broker.id]
+        return found
+
+    kept, old = played(scenario, brokers=1, extensible=True)
+    assert kept.reported is not None
+    assert kept.reported.report["lastStats"][A]["msgRateIn"] == 100.0
+    assert (old.reported, old.failure and old.failure.outcome) == (None, Outcome.SERVER_ERROR)
+
+
+def test_a_poll_after_a_long_pause_waits_for_new_statistics_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a recording with a line every few minutes: what was read for the line before no longer counts."""
+
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> list[float]:
+        (broker,), rates = cluster.brokers, []
+        await poll.start()
+        poll.with_topics = True
+        for seconds, rate in ((0, 100.0), (300, 7.0)):
+            later_by(seconds, monkeypatch)
+            broker.held = {A: rate}
+            reported = (await poll_once(poll))[broker.id].reported
+            assert reported is not None
+            rates.append(reported.report["lastStats"][A]["msgRateIn"])
+        return rates
+
+    assert played(scenario, brokers=1, extensible=True) == [100.0, 7.0]
 
 
 @pytest.mark.parametrize("with_topics", [True, False])
