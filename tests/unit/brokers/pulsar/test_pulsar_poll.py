@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import time
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
@@ -192,6 +194,20 @@ def test_topics_that_cannot_be_read_leave_the_modular_report_as_it_is() -> None:
     assert found.topics_failure.outcome is Outcome.BAD_ANSWER
 
 
+def test_a_parser_that_hangs_is_given_up_and_replaced() -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> dict[str, Any]:
+        reader, (broker,) = poll._topics, cluster.brokers
+        await reader.read(broker.url)
+        (pid,) = reader._workers._processes  # type: ignore[union-attr]
+        os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(CallFailed) as error:
+            await asyncio.wait_for(reader.read(broker.url), 10)
+        assert error.value.outcome is Outcome.TIMED_OUT
+        return await reader.read(broker.url)
+
+    assert list(played(scenario, brokers=1, topics_within_s=3.0)) == [A]
+
+
 OLD_AT_ONCE = RuntimeConfiguration({"statsUpdateFrequencyInSecs": "0.001"})
 
 
@@ -296,6 +312,12 @@ def test_a_poll_after_a_long_pause_waits_for_new_statistics_of_topics(monkeypatc
 
     async def scenario(cluster: StandIn, poll: ClusterPoll) -> list[float]:
         (broker,), rates = cluster.brokers, []
+
+        async def tell_late(broker: Broker, request: Request) -> Any:
+            await asyncio.sleep(0.3)
+            return broker.topics()
+
+        broker.answers["/topics"] = tell_late
         await poll.start()
         poll.with_topics = True
         for seconds, rate in ((0, 100.0), (300, 7.0)):
