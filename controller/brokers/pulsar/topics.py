@@ -74,7 +74,7 @@ class TopicReader:
             parsing = asyncio.get_running_loop().run_in_executor(self._workers, parse_file, path)
             try:
                 return await asyncio.wait_for(parsing, self.give_up_s)
-            except (asyncio.TimeoutError, BrokenProcessPool):
+            except (asyncio.TimeoutError, asyncio.CancelledError, BrokenProcessPool):
                 _end(self._workers)
                 self._workers = None  # the next answer gets another process
                 raise

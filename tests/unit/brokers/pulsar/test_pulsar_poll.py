@@ -194,14 +194,16 @@ def test_topics_that_cannot_be_read_leave_the_modular_report_as_it_is() -> None:
     assert found.topics_failure.outcome is Outcome.BAD_ANSWER
 
 
-def test_a_parser_that_hangs_is_given_up_and_replaced() -> None:
+@pytest.mark.parametrize("by_an_order", [True, False])
+def test_a_parser_that_hangs_is_given_up_and_replaced(by_an_order: bool) -> None:
     async def scenario(cluster: StandIn, poll: ClusterPoll) -> dict[str, Any]:
         reader, (broker,) = poll._topics, cluster.brokers
+        await poll.start()
         await reader.read(broker.url)
         (pid,) = reader._workers._processes  # type: ignore[union-attr]
         os.kill(pid, signal.SIGSTOP)
         with pytest.raises(CallFailed) as error:
-            await asyncio.wait_for(reader.read(broker.url), 10)
+            await asyncio.wait_for(poll.find_stats(broker.id, A) if by_an_order else reader.read(broker.url), 10)
         assert error.value.outcome is Outcome.TIMED_OUT
         return await reader.read(broker.url)
 
