@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from controller.domain.errors import ConfigError
 
@@ -40,3 +40,11 @@ def origin_of(url: str) -> str | None:
         return check_web_address(f"{parts.scheme}://{parts.netloc}")
     except (ValueError, ConfigError):
         return None
+
+
+def absolute(url: str, location: str) -> str:
+    """The Location of an answer to `url`; itself if it is no address at all, which is refused as such."""
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        return location

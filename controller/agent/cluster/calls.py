@@ -94,7 +94,9 @@ class PulsarCalls:
         if answer.is_absent:
             return ()
         if answer.outcome in OF_ANOTHER_CLUSTER:
-            self._elsewhere_until_s[namespace] = time.monotonic() + ELSEWHERE_FOR_S
+            now_s, known = time.monotonic(), self._elsewhere_until_s
+            still = {name: until_s for name, until_s in known.items() if now_s < until_s}
+            self._elsewhere_until_s = {**still, namespace: now_s + ELSEWHERE_FOR_S}
             return None
         try:
             ring = parse_ring(answer, namespace)

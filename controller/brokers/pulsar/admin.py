@@ -12,20 +12,22 @@ import asyncio
 import ssl
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 from tenacity import AsyncRetrying, retry_if_result, stop_after_attempt, wait_random
 
 import controller
 from controller.brokers.pulsar.auth import BrokerTls, Credentials, CredentialsMissing, credentials_of
+from controller.brokers.pulsar.clients import Clients
 from controller.brokers.pulsar.outcomes import BEFORE_ANSWER, Answer, Outcome, is_of_pulsar, outcome_of_status, words_of
 from controller.brokers.pulsar.slots import Slots
 from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.domain.errors import ConfigError
 from controller.process.access.renewal import keep_renewed
-from controller.pulsar.address import origin_of
+from controller.pulsar.address import absolute, origin_of
 
 MOST_REDIRECTS = 3
 MOST_BYTES = 16 * 1024 * 1024
@@ -55,7 +57,7 @@ class PulsarAdmin:
         self._tls = BrokerTls(settings)
         self._renewing: asyncio.Task[None] | None = None
         self.sent = 0  # requests that read something
-        self._clients: dict[str, httpx.AsyncClient] = {}
+        self._clients = Clients(self._new_client)
 
     async def __aenter__(self) -> PulsarAdmin:
         if self._tls.renewal:
@@ -65,7 +67,7 @@ class PulsarAdmin:
     async def __aexit__(self, *_: object) -> None:
         if self._renewing is not None:
             self._renewing.cancel()
-        await asyncio.gather(*(client.aclose() for client in self._clients.values()))
+        await self._clients.close()
 
     @property
     def tls(self) -> ssl.SSLContext:
@@ -84,6 +86,11 @@ class PulsarAdmin:
     def trusts(self, origin: str | None) -> bool:
         """Whether the address gets the credentials."""
         return origin in self._trusted
+
+    async def forget_untrusted(self) -> None:
+        """Drop what is kept of addresses that get no credentials any more; calls under way are not disturbed."""
+        self.reading.keep(self._trusted)
+        await self._clients.keep(self._trusted)
 
     async def get(
         self, path: str, at: str | None = None, *, params: Mapping[str, str] | None = None, follow: bool = True,
@@ -124,16 +131,17 @@ class PulsarAdmin:
         good = [self._good] if self._good in self._trusted else []
         return list(dict.fromkeys((*good, *urls, *brokers)))
 
-    def client(self, origin: str) -> httpx.AsyncClient:
-        """A client for each address: httpx looks at all connections of a client for every request."""
-        if origin not in self._clients:
-            timeout = httpx.Timeout(self.settings.read_timeout_s, connect=self.settings.connect_timeout_s)
-            limits = httpx.Limits(max_connections=None, keepalive_expiry=60)
-            self._clients[origin] = httpx.AsyncClient(
-                verify=self._tls.lasting, timeout=timeout, limits=limits, headers=HEADERS, trust_env=False,
-                follow_redirects=False,
-            )  # fmt: skip
-        return self._clients[origin]
+    def client(self, origin: str) -> AbstractAsyncContextManager[httpx.AsyncClient]:
+        """The client for a request to this address."""
+        return self._clients.take(origin)
+
+    def _new_client(self) -> httpx.AsyncClient:
+        timeout = httpx.Timeout(self.settings.read_timeout_s, connect=self.settings.connect_timeout_s)
+        limits = httpx.Limits(max_connections=None, keepalive_expiry=60)
+        return httpx.AsyncClient(
+            verify=self._tls.lasting, timeout=timeout, limits=limits, headers=HEADERS, trust_env=False,
+            follow_redirects=False,
+        )  # fmt: skip
 
     @property
     def _whole_timeout_s(self) -> float:
@@ -195,11 +203,14 @@ class PulsarAdmin:
         request.sent = self.sent
         failed = Answer(Outcome.UNREACHABLE, request.path, origin)
         try:
-            async with self.client(origin).stream("GET", url, params=params, headers=dict(headers)) as response:
+            async with (
+                self.client(origin) as client,
+                client.stream("GET", url, params=params, headers=dict(headers)) as response,
+            ):
                 location = response.headers.get("location")
                 if response.status_code in REDIRECTS and location:
                     answer = Answer(Outcome.REDIRECTED, request.path, origin, response.status_code)
-                    return answer, _absolute(url, location)
+                    return answer, absolute(url, location)
                 return await request.receive(response, origin), None
         except httpx.TimeoutException as error:
             what = "no connection" if isinstance(error, httpx.ConnectTimeout) else "no answer"
@@ -218,14 +229,6 @@ def _is_of_tls(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def _absolute(url: str, location: str) -> str:
-    """The Location of an answer to `url`; itself if it is no address at all, which is refused as such."""
-    try:
-        return urljoin(url, location)
-    except ValueError:
-        return location
 
 
 class _Read:

@@ -13,12 +13,11 @@ import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
 import httpx
 
 from controller.config.sections.pulsar_cluster import PulsarCluster
-from controller.domain.errors import BallastError, ConfigError
+from controller.domain.errors import BallastError, ConfigError, label
 from controller.process.access.renewal import Renewal
 from controller.process.access.tls import client_context, load_certificate, load_files
 from controller.process.access.tokens import Stamp, is_token, read_words, stamp_of
@@ -142,9 +141,11 @@ class OAuth2:
         """The token endpoint by OpenID Connect discovery; it must not be less secure than the issuer."""
         url = f"{issuer}/.well-known/openid-configuration"
         found = (await _call(http, "GET", url)).get("token_endpoint")
-        scheme = urlsplit(found).scheme if isinstance(found, str) else ""
+        scheme = _scheme_of(found) if isinstance(found, str) else ""
         if scheme not in ("http", "https") or (scheme == "http" and issuer.startswith("https:")):
-            raise CredentialsMissing(f"{url} names no token_endpoint that is safe to use; is the issuer's URL right?")
+            raise CredentialsMissing(
+                f"{_shown(url)} names no token_endpoint that is safe to use; is the issuer's URL right?"
+            )
         return str(found)
 
 
@@ -222,19 +223,37 @@ class BrokerTls:
 
 
 async def _call(http: httpx.AsyncClient, method: str, url: str, form: dict[str, str] | None = None) -> dict[str, Any]:
+    endpoint = f"OAuth2 endpoint {_shown(url)}"
     try:
         answer = await http.request(method, url, data=form, headers={"Accept": "application/json"})
+    except httpx.InvalidURL:
+        raise CredentialsMissing(
+            f"{endpoint} is no web address; correct pulsar_cluster.oauth2_issuer_url, or issuer_url in the key file"
+        ) from None
     except (httpx.HTTPError, ssl.SSLError) as error:
-        raise CredentialsMissing(f"OAuth2 endpoint {url}: {type(error).__name__}; can it be reached?") from None
+        raise CredentialsMissing(f"{endpoint}: {type(error).__name__}; can it be reached?") from None
     if answer.status_code != 200:
-        raise CredentialsMissing(f"OAuth2 endpoint {url} answered HTTP {answer.status_code}; is the client known?")
+        raise CredentialsMissing(f"{endpoint} answered HTTP {answer.status_code}; is the client known?")
     try:
         document = answer.json()
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict):
-        raise CredentialsMissing(f"OAuth2 endpoint {url} answered no JSON object; is the issuer's URL right?")
+        raise CredentialsMissing(f"{endpoint} answered no JSON object; is the issuer's URL right?")
     return document
+
+
+def _shown(url: str) -> str:
+    """Within a message: without a user and password, which anybody may have put there."""
+    return label(url.rsplit("@", 1)[-1])
+
+
+def _scheme_of(url: str) -> str:
+    """Empty for what httpx takes for no URL."""
+    try:
+        return httpx.URL(url).scheme
+    except httpx.InvalidURL:
+        return ""
 
 
 def _read_key_file(path: Path) -> dict[str, Any]:

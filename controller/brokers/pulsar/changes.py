@@ -10,14 +10,13 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urljoin
 
 import httpx
 
 from controller.brokers.pulsar.admin import MOST_REDIRECTS, PulsarAdmin
 from controller.brokers.pulsar.auth import CredentialsMissing
 from controller.brokers.pulsar.outcomes import words_of
-from controller.pulsar.address import origin_of
+from controller.pulsar.address import absolute, origin_of
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -54,9 +53,10 @@ class PulsarChanges:
             origin = origin_of(url) or ""
             try:
                 headers = await self._admin.credentials.headers()
-                response = await self._admin.client(origin).request(
-                    method, url, params=params or None, json=body, headers=dict(headers), timeout=timeout
-                )
+                async with self._admin.client(origin) as client:
+                    response = await client.request(
+                        method, url, params=params or None, json=body, headers=dict(headers), timeout=timeout
+                    )
             except CredentialsMissing as error:
                 return Sent(0, tuple(hops), str(error))
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.InvalidURL) as error:
@@ -68,6 +68,8 @@ class PulsarChanges:
             if response.status_code not in _REDIRECTS or not location:
                 detail = "" if response.is_success else words_of(response.content)
                 return Sent(response.status_code, tuple(hops), detail)
-            url, params = urljoin(url, location), {}  # a Location is whole
-            if not self._admin.trusts(origin_of(url)) or len(hops) > MOST_REDIRECTS:
-                return Sent(0, tuple(hops), f"redirected to {origin_of(url)}, which is not known, or too often")
+            url, params = absolute(url, location), {}  # a Location is whole
+            place = origin_of(url)
+            if not self._admin.trusts(place) or len(hops) > MOST_REDIRECTS:
+                detail = f"redirected to {place or 'no web address'}, which is not known, or too often"
+                return Sent(0, tuple(hops), detail)

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from controller.brokers.pulsar.addresses import Directory, Members, owned_path
 from controller.brokers.pulsar.admin import PulsarAdmin
@@ -38,7 +39,7 @@ from controller.brokers.pulsar.topics import TopicReader
 from controller.domain.ids import Bundle
 from controller.process.clock import wall_ms
 
-KEPT_PERIODS = 3  # for which a bundle's statistics count that no broker repeats
+KEPT_PERIODS = 3  # for which statistics of topics count that no broker repeats
 FRESH_PERIODS = 2  # for which they are as good as those that its owner would tell now
 _LOOK_UP_AGAIN = frozenset({Outcome.UNREACHABLE, Outcome.REDIRECTED, Outcome.NOT_FOUND})
 
@@ -72,8 +73,9 @@ class ClusterPoll:
     """Polls of one cluster. `start` first."""
 
     def __init__(self, admin: PulsarAdmin, topics: TopicReader, wait_for_topics: bool = True) -> None:
-        """`topics` is only used after `with_topics` was set. `wait_for_topics`: a broker's first poll lasts until its
-        topics have been read; off, its load is unknown until then, where nothing else tells it."""
+        """`topics` is only used after `with_topics` was set. `wait_for_topics`: a broker's poll lasts until its topics
+        have been read, where nothing that counts is known of them, not even why; off, its load is unknown until then,
+        where nothing else tells it."""
         self.admin, self.with_topics, self._wait_for_topics = admin, False, wait_for_topics
         self.on_topics_read: OnTopicsRead = lambda outcome: None  # of each reading of a broker's topics
         self.configuration, self.cluster = RuntimeConfiguration(), ""
@@ -86,7 +88,7 @@ class ClusterPoll:
         self._looking: asyncio.Task[None] | None = None
         self._reading: dict[str, asyncio.Task[None]] = {}
         self._due_s: dict[str, float] = {}
-        self._topics_of: dict[str, dict[str, Stats]] = {}  # broker -> what it said last
+        self._topics_of: dict[str, tuple[float, dict[str, Stats]]] = {}  # broker -> when it last said what
         self._newest: dict[str, tuple[float, Stats]] = {}  # bundle -> when its broker last said what
         self._forget_at_s = 0.0
         self._topics_failed: dict[str, CallFailed] = {}
@@ -138,6 +140,20 @@ class ClusterPoll:
             self.members = await self._directory.refresh()
         except CallFailed:
             return  # the known members stay; each tells for itself whether it answers
+        self._forget_unlisted()
+        await self.admin.forget_untrusted()
+
+    def _forget_unlisted(self) -> None:
+        """Keep nothing of brokers that have left, but let what they are being asked end."""
+        asked = {broker for tasks in (self._busy, self._reading) for broker, task in tasks.items() if not task.done()}
+        kept = asked.union(self.members.brokers)
+        of_brokers: list[dict[str, Any]] = [
+            self._busy, self._reading, self._due_s, self._topics_of, self._topics_failed
+        ]  # fmt: skip
+        for known in of_brokers:
+            for broker in known.keys() - kept:
+                del known[broker]
+        self._cpu.keep(kept)
 
     async def _ask_manager(self) -> Manager:
         address = next(iter(self.members.addresses.values()))
@@ -193,11 +209,12 @@ class ClusterPoll:
                 reported = parse_load_report(answer, owned, self._exclude)
                 add_topics(reported, self._known_topics(reported.report["lastStats"]))
                 return reported, Manager.MODULAR
-        if self.with_topics and broker not in self._topics_of:  # nothing else tells what its bundles carry
+        told = self._told_by(broker)
+        if self.with_topics and told is None:  # nothing else tells what its bundles carry
             unread = CallFailed(Outcome.TIMED_OUT, broker, "its topics have not been read yet")
             raise self._topics_failed.get(broker, unread)
         answer = await self.admin.get(METRICS_PATH, address, follow=False)
-        topics = {**self._topics_of.get(broker, {}), **self._known_topics(map(str, owned))}  # the newest counts
+        topics = {**(told or {}), **self._known_topics(map(str, owned))}  # the newest counts
         return parse_metrics(answer, process, owned, topics, self._exclude, at_ms), Manager.EXTENSIBLE
 
     async def _keep_topics_fresh(self, broker: str, address: str, owned: Iterable[Bundle]) -> None:
@@ -209,7 +226,7 @@ class ClusterPoll:
             period_s = self.configuration.stats_period_s
             self._due_s[broker] = time.monotonic() + period_s * (1 + self._turn(broker) * first)
             self._reading[broker] = asyncio.create_task(self._read_topics(broker, address, owned))
-        if first and self._wait_for_topics:
+        if self._wait_for_topics and self._told_by(broker) is None and broker not in self._topics_failed:
             await self._reading[broker]
 
     def _turn(self, broker: str) -> float:
@@ -229,12 +246,17 @@ class ClusterPoll:
         self._topics_failed.pop(broker, None)
         self.on_topics_read(Outcome.OK)
         now_s = time.monotonic()
-        self._topics_of[broker] = found
+        self._topics_of[broker] = now_s, found
         names = set(map(str, owned))
         self._newest |= {n: (now_s, stats) for n, stats in found.items() if n in names or n not in self._newest}
         if now_s >= self._forget_at_s:
             self._newest = {name: known for name, known in self._newest.items() if known[0] >= self._kept_since_s()}
             self._forget_at_s = now_s + self.configuration.stats_period_s
+
+    def _told_by(self, broker: str) -> dict[str, Stats] | None:
+        """What the broker itself said last; None if that is nothing, or no longer counts."""
+        at_s, told = self._topics_of.get(broker, (0.0, None))
+        return told if at_s >= self._kept_since_s() else None
 
     def _known_topics(self, bundles: Iterable[str]) -> dict[str, Stats]:
         """The statistics that count for these bundles, whoever told them."""

@@ -6,6 +6,7 @@ the same. A process that has restarted in between, or whose counter goes back, i
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 import msgspec
@@ -82,3 +83,7 @@ class ProcessCpu:
             return dict(UNKNOWN)
         limit = 100.0 * figures.processors
         return {"usage": round(min(100.0 * used_s / passed_s, limit), 3), "limit": limit}
+
+    def keep(self, brokers: Container[str]) -> None:
+        """Forget all other brokers."""
+        self._last = {broker: last for broker, last in self._last.items() if broker in brokers}

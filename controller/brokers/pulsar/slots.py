@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager
 
 TOTAL, PER_BROKER, FOR_SLOW = 32, 2, 8
@@ -36,3 +36,9 @@ class Slots:
     def is_slow(self, address: str) -> bool:
         """Whether the last call to this address timed out."""
         return address in self._slow
+
+    def keep(self, addresses: Container[str]) -> None:
+        """Forget all other addresses. Who holds a slot of one, or waits for it, still gets it."""
+        for address in [address for address in self._of_broker if address not in addresses]:
+            del self._of_broker[address]
+        self._slow = {address for address in self._slow if address in addresses}

@@ -1,7 +1,8 @@
 """Reads `broker-stats/topics` of a broker: at wire speed into a spool file, parsed afterwards in a worker process.
 
 A slow reader holds the broker's lock on its statistics, so nothing is parsed while the answer arrives, and one that
-takes longer than `GIVE_UP_S` is given up. Few brokers are read at once, since an answer can be large.
+takes longer than `GIVE_UP_S` is given up. So is a parser, and its process replaced. Few brokers are read at once, since
+an answer can be large.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class TopicReader:
         self._admin, self.give_up_s = admin, give_up_s
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._threads = ThreadPoolExecutor(AT_ONCE, "topics")
+        self._parsing = asyncio.Lock()
         self._workers: ProcessPoolExecutor | None = None
 
     async def __aenter__(self) -> TopicReader:
@@ -39,7 +41,7 @@ class TopicReader:
     async def __aexit__(self, *_: object) -> None:
         self._threads.shutdown(wait=False)
         if self._workers is not None:
-            self._workers.shutdown(wait=False, cancel_futures=True)
+            _end(self._workers)
 
     async def read(self, address: str) -> dict[str, Stats]:
         """Bundle -> sums of its topics, of everything that the broker at this address serves. Raises CallFailed."""
@@ -56,16 +58,33 @@ class TopicReader:
                     return await self._parse(spool.name)
             except NotTopicStats as error:
                 raise CallFailed(Outcome.BAD_ANSWER, about, str(error)) from None
+            except asyncio.TimeoutError:
+                detail = f"they were not parsed within {self.give_up_s:g} s"
+                raise CallFailed(Outcome.TIMED_OUT, about, detail) from None
             except BrokenProcessPool:
-                self._workers = None
                 raise CallFailed(Outcome.TOO_LARGE, about, "the process that parses it was ended") from None
             except OSError as error:
                 raise CallFailed(Outcome.TOO_LARGE, about, f"its spool file: {error.strerror}") from None
 
     async def _parse(self, path: str) -> dict[str, Stats]:
-        if self._workers is None:
-            self._workers = ProcessPoolExecutor(1, get_context("spawn"), initializer=_ignore_interrupts)
-        return await asyncio.get_running_loop().run_in_executor(self._workers, parse_file, path)
+        """One at a time, so that nobody is given up, or ended with the process, for the sake of another answer."""
+        async with self._parsing:
+            if self._workers is None:
+                self._workers = ProcessPoolExecutor(1, get_context("spawn"), initializer=_ignore_interrupts)
+            parsing = asyncio.get_running_loop().run_in_executor(self._workers, parse_file, path)
+            try:
+                return await asyncio.wait_for(parsing, self.give_up_s)
+            except (asyncio.TimeoutError, asyncio.CancelledError, BrokenProcessPool):
+                _end(self._workers)
+                self._workers = None  # the next answer gets another process
+                raise
+
+
+def _end(workers: ProcessPoolExecutor) -> None:
+    """With the process killed: should it hang, the interpreter would wait for it at its own end."""
+    for process in list((workers._processes or {}).values()):
+        process.kill()
+    workers.shutdown(wait=False, cancel_futures=True)
 
 
 def _ignore_interrupts() -> None:

@@ -178,6 +178,20 @@ def test_how_far_a_request_came() -> None:
     assert (unreachable.reached, unreachable.redirected) == (False, False)
 
 
+def test_a_redirect_to_no_address_is_a_reply_and_no_error() -> None:
+    """The unload has been sent: an error in its place would end the agent."""
+
+    async def scenario(cluster: Cluster, calls: PulsarCalls) -> Reply:
+        cluster.leader.answers["/unload"] = lambda b, r: Response(
+            status_code=307, headers={"Location": "http://[bad/x"}
+        )
+        return await unload(calls)
+
+    reply = on_cluster(scenario)
+    assert (reply.status, reply.reached, reply.redirected) == (0, False, True)
+    assert "no web address" in reply.detail
+
+
 def test_missing_rights_are_told() -> None:
     async def scenario(cluster: Cluster, calls: PulsarCalls) -> list[str]:
         cluster.owner.answers["/unload"] = lambda b, r: JSONResponse({"reason": "Unauthorized to validateX"}, 401)

@@ -244,6 +244,18 @@ def test_namespaces_of_other_clusters_are_passed_over() -> None:
     on_world(scenario)
 
 
+def test_a_namespace_of_another_cluster_is_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("controller.agent.cluster.calls.ELSEWHERE_FOR_S", 0.0)
+
+    async def scenario(world: World) -> None:
+        world.answer(bundles=status(412, "Namespace is not served by this cluster"))
+        for name in ("shop/here", "shop/there"):
+            await world.calls.read_ring(name)
+        assert list(world.calls._elsewhere_until_s) == ["shop/there"]
+
+    on_world(scenario)
+
+
 def order(reason: str = "102_above_mean", **causes: str) -> Order:
     return Order("o", OrderKind.MOVE, WHOLE, "broker-1:8080", "me", 1, "broker-2:8080", reason=reason, **causes)  # type: ignore[arg-type]
 

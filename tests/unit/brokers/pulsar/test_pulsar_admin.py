@@ -270,6 +270,33 @@ def test_slots_bound_the_calls_and_slow_brokers_have_their_own() -> None:
     assert still_stuck
 
 
+def test_an_address_that_is_trusted_no_more_is_forgotten_once_its_calls_have_ended() -> None:
+    async def scenario(cluster: StandIn) -> None:
+        listed, gone = cluster.brokers
+        asked = asyncio.Event()
+
+        async def wait(broker: Broker, request: Request) -> Response:
+            asked.set()
+            await cluster.released.wait()
+            return Response(b"[]")
+
+        gone.answers[PATH] = wait
+        async with PulsarAdmin(cluster.settings()) as admin:
+            admin.reading.note(gone.url, timed_out=True)
+            call = asyncio.create_task(admin.get(PATH, gone.url))
+            await asyncio.gather(asked.wait(), admin.get(PATH, listed.url))
+            await admin.forget_untrusted()
+            cluster.released.set()
+            assert (await call).outcome is Outcome.OK
+            client = admin._clients._clients[gone.url]
+            await admin.forget_untrusted()
+            assert client.is_closed
+            assert set(admin._clients._clients) == set(admin.reading._of_broker) == {listed.url}
+            assert not admin.reading.is_slow(gone.url)
+
+    with_cluster(scenario)
+
+
 async def _hold(slots: Slots, address: str) -> None:
     async with slots.take(address):
         await asyncio.Event().wait()

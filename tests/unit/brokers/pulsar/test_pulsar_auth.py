@@ -154,6 +154,7 @@ def test_an_issuer_that_does_not_help_is_a_named_outcome_without_a_secret(tmp_pa
     cases: list[tuple[Any, Any]] = [
         (None, (401, SECRET)), (None, (200, "[]")), (None, (200, "{")), (None, (200, '{"access_token": 7}')),
         (None, (200, '{"access_token": "a\\nb"}')), ({"x": 1}, None), ({"token_endpoint": "file:///etc/passwd"}, None),
+        ({"token_endpoint": "http://[::1/token"}, None), ({"token_endpoint": "http://issuer:abc/token"}, None),
     ]  # fmt: skip
 
     async def run() -> list[str]:
@@ -174,6 +175,20 @@ def test_an_issuer_that_does_not_help_is_a_named_outcome_without_a_secret(tmp_pa
     said = asyncio.run(run())
     assert len(said) == len(cases)
     assert SECRET not in "".join(said)
+
+
+@pytest.mark.parametrize("url", ["https://issuer:abc", "https://[::1", f"https://me:{SECRET}@issuer:abc"])
+def test_an_issuer_s_url_that_is_no_address_is_named_and_ends_no_call(url: str, tmp_path: Path) -> None:
+    async def run() -> Answer:
+        settings = PulsarCluster(service_urls=("http://127.0.0.1:1",), oauth2_key_file=key_file(tmp_path, url))
+        async with PulsarAdmin(settings) as admin:
+            return await admin.get(PATH)
+
+    found = asyncio.run(run())
+    assert found.outcome is Outcome.NO_CREDENTIALS
+    assert f"{url.rpartition('@')[2]}/.well-known" in found.detail
+    assert SECRET not in found.detail
+    assert "oauth2_issuer_url" in found.detail
 
 
 def test_an_https_issuer_cannot_send_the_secret_over_http(tmp_path: Path) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import time
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import pytest
@@ -190,6 +194,22 @@ def test_topics_that_cannot_be_read_leave_the_modular_report_as_it_is() -> None:
     assert found.topics_failure.outcome is Outcome.BAD_ANSWER
 
 
+@pytest.mark.parametrize("by_an_order", [True, False])
+def test_a_parser_that_hangs_is_given_up_and_replaced(by_an_order: bool) -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> dict[str, Any]:
+        reader, (broker,) = poll._topics, cluster.brokers
+        await poll.start()
+        await reader.read(broker.url)
+        (pid,) = reader._workers._processes  # type: ignore[union-attr]
+        os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(CallFailed) as error:
+            await asyncio.wait_for(poll.find_stats(broker.id, A) if by_an_order else reader.read(broker.url), 10)
+        assert error.value.outcome is Outcome.TIMED_OUT
+        return await reader.read(broker.url)
+
+    assert list(played(scenario, brokers=1, topics_within_s=3.0)) == [A]
+
+
 OLD_AT_ONCE = RuntimeConfiguration({"statsUpdateFrequencyInSecs": "0.001"})
 
 
@@ -253,13 +273,64 @@ def test_a_bundle_that_comes_back_carries_what_was_told_of_it_last_not_what_its_
         for owner, rate in ((first, 100.0), (other, 7.0), (first, 8.0)):
             first.held, other.held, before = {}, {B: 1.0}, dict(owner.held)
             owner.held = {**before, A: rate}
-            poll._due_s.pop(other.id, None)  # only the other one is read again
+            for known in (poll._due_s, poll._topics_of):  # only the other one is read again
+                known.pop(other.id, None)  # type: ignore[attr-defined]
             reported = (await poll_once(poll))[owner.id].reported
             assert reported is not None
             rates.append(reported.report["lastStats"][A]["msgRateIn"])
         return rates
 
     assert played(scenario, extensible=True) == [100.0, 7.0, 7.0]
+
+
+def later_by(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of polls goes on."""
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + seconds)
+    monkeypatch.setattr("controller.brokers.pulsar.poll.time", clock)
+
+
+def test_topics_that_cannot_be_read_any_more_soon_tell_no_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> list[Polled]:
+        (broker,) = cluster.brokers
+        await poll.start()
+        poll.with_topics = True
+        await poll_once(poll)
+        broker.answers["/topics"] = status(500)
+        found = []
+        for seconds in (150, 200):
+            later_by(seconds, monkeypatch)
+            found.append((await poll_once(poll))[broker.id])
+            await poll._reading[broker.id]
+        return found
+
+    kept, old = played(scenario, brokers=1, extensible=True)
+    assert kept.reported is not None
+    assert kept.reported.report["lastStats"][A]["msgRateIn"] == 100.0
+    assert (old.reported, old.failure and old.failure.outcome) == (None, Outcome.SERVER_ERROR)
+
+
+def test_a_poll_after_a_long_pause_waits_for_new_statistics_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a recording with a line every few minutes: what was read for the line before no longer counts."""
+
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> list[float]:
+        (broker,), rates = cluster.brokers, []
+
+        async def tell_late(broker: Broker, request: Request) -> Any:
+            await asyncio.sleep(0.3)
+            return broker.topics()
+
+        broker.answers["/topics"] = tell_late
+        await poll.start()
+        poll.with_topics = True
+        for seconds, rate in ((0, 100.0), (300, 7.0)):
+            later_by(seconds, monkeypatch)
+            broker.held = {A: rate}
+            reported = (await poll_once(poll))[broker.id].reported
+            assert reported is not None
+            rates.append(reported.report["lastStats"][A]["msgRateIn"])
+        return rates
+
+    assert played(scenario, brokers=1, extensible=True) == [100.0, 7.0]
 
 
 @pytest.mark.parametrize("with_topics", [True, False])
@@ -381,6 +452,38 @@ def test_a_broker_that_moved_is_found_again_and_one_that_left_is_forgotten() -> 
     gone, back = played(scenario)
     assert sorted(gone) == ["broker-1:8080", "broker-3:8080"]
     assert sorted(back) == ["broker-1:8080", "broker-2:8080"]
+
+
+def test_nothing_is_kept_of_brokers_that_left_and_their_last_poll_is_not_disturbed() -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> None:
+        stays, leaves, _ = cluster.brokers
+        asked, answer = asyncio.Event(), asyncio.Event()
+
+        async def wait(broker: Broker, request: Request) -> Any:
+            asked.set()
+            await answer.wait()
+            return broker.metrics()
+
+        await poll.start()
+        poll.with_topics = True
+        await poll_once(poll)
+        leaves.answers["/metrics"] = wait
+        last = asyncio.create_task(poll_once(poll))
+        await asked.wait()
+        cluster.listed = [stays.id]
+        await poll._look_up()
+        answer.set()
+        assert (await last)[leaves.id].reported is not None
+        await poll._look_up()
+        of_brokers = (poll._busy, poll._reading, poll._due_s, poll._topics_of, poll._cpu._last)
+        assert [set(known) for known in of_brokers] == [{stays.id}] * len(of_brokers)
+        assert set(poll.admin._clients._clients) == {stays.url}
+        cluster.listed = [stays.id, leaves.id]
+        await poll._look_up()
+        assert (await poll_once(poll))[leaves.id].reported is not None
+        assert asked_topics(leaves) == 2
+
+    played(scenario, extensible=True)
 
 
 def test_ranges_that_a_failed_split_left_outside_the_ring_are_ignored() -> None:
