@@ -19,6 +19,8 @@ from controller.domain.errors import BadRecord, label
 from controller.domain.ids import check_broker_id
 from controller.pulsar.address import origin_of
 
+MOST_ASKED = 3  # brokers, one after the other, as each may take its time not to answer
+_SILENT = frozenset({Outcome.UNREACHABLE, Outcome.TIMED_OUT, Outcome.CUT_OFF})
 LEADER_PATH = "/admin/v2/brokers/leaderBroker"
 
 
@@ -93,12 +95,18 @@ class Directory:
         unknown = [broker for broker in brokers if broker not in self._addresses]
         failures: dict[str, CallFailed] = {}
         direct = await self._ask(unknown, None, failures)
-        others = list(self._addresses)
-        if direct and others:  # the service URL answered for them: another broker knows where they are
-            direct = await self._ask(direct, self._addresses[others[0]], failures)
+        direct = await self._ask_others(direct, failures)
         for broker, answered_at in direct.items():
             await self._take_directly(broker, answered_at, len(brokers), failures)
         return Members(brokers, dict(self._addresses), failures, self.cluster)
+
+    async def _ask_others(self, direct: dict[str, str], failures: dict[str, CallFailed]) -> dict[str, str]:
+        """The service URL answered for these itself: another broker knows where they are, the first that answers."""
+        for other in list(self._addresses.values())[:MOST_ASKED] if direct else ():
+            found = await self._ask(direct, other, failures)
+            if not any(broker in failures and failures[broker].outcome in _SILENT for broker in direct):
+                return found
+        return {broker: answered_at for broker, answered_at in direct.items() if broker not in self._addresses}
 
     async def _ask(self, brokers: Iterable[str], at: str | None, failures: dict[str, CallFailed]) -> dict[str, str]:
         """Ask for each broker's address; return those that were answered without a redirect, with who answered."""
@@ -141,6 +149,7 @@ class Directory:
                 detail = answer.detail or answer.outcome.value
                 failures[broker] = CallFailed(Outcome.UNREACHABLE, about, f"{detail}; give a broker's --service-url")
                 return
+        failures.pop(broker, None)
         self._addresses[broker] = address
         self._admin.trust(self._addresses.values())
 

@@ -403,6 +403,18 @@ def test_an_address_is_where_pulsar_redirects_to() -> None:
     assert members.failures == {}
 
 
+@pytest.mark.parametrize("dead", [1, 2])
+def test_a_dead_broker_hides_no_other(dead: int) -> None:
+    """Where the broker of the service URL is, another one tells: one that answers."""
+
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> tuple[Members, dict[str, str]]:
+        await cluster.brokers[dead].server.stop()
+        return await members_of(cluster, poll), {broker.id: broker.url for broker in cluster.brokers}
+
+    members, urls = played(scenario)
+    assert (members.addresses, members.failures) == (urls, {})
+
+
 def test_a_load_balancer_is_no_broker() -> None:
     """It answers for another broker each time; what answers directly is asked for at a broker."""
 
