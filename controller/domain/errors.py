@@ -23,12 +23,15 @@ import re
 import reprlib
 from collections.abc import Sequence
 
+# Lengths are bounded, as text from outside must not take for ever.
 _LOGIN = re.compile(
-    r"(?<=://)[^@\s]*:[^@\s]*@"  # abfss://container@account has none
-    r"|(?:(?<=http://)|(?<=https://))[^@/\s]+@"  # a token alone
-    r"|(?<![^\s,='\"\[(])[^@:/\s,='\"\[(]+:[^@/\s,]+@"  # user:password@host without a scheme
+    r"(?<=://)[^@:\s]{0,256}:[^@\s]{0,512}@"  # abfss://container@account has none
+    r"|(?:(?<=http://)|(?<=https://))[^@/\s]{1,512}@"  # a token alone
+    r"|(?<![^\s,='\"\[(])[^@:/\s,='\"\[(]{1,256}:[^@/\s,]{1,512}@"  # user:password@host without a scheme
 )
-_SECRET_PARAMETER = re.compile(r"([?&][^=&\s]*(?:token|passw|secret|key|sig)[^=&\s]*=)[^&\s'\"]+", re.IGNORECASE)
+_SECRET_PARAMETER = re.compile(
+    r"([?&][^=&?\s]{0,40}(?:token|passw|secret|key|sig)[^=&?\s]{0,40}=)[^&\s'\"]+", re.IGNORECASE
+)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 SHOWN_CHARS = 80  # of an offending value
 _BRIEF = reprlib.Repr()  # as `repr`, but only the beginning of what is long or deep

@@ -27,7 +27,7 @@ _INFO = ("runtime", "authority", "can_fence", "version", "capacity")  # of what 
 
 
 class Aliases:
-    """The aliases of these names. `topics`: full names, without partitions. `controllers`: instances of the controller."""
+    """The aliases of these names. `topics`: full names, without partitions; `controllers`: their instances."""
 
     def __init__(
         self, brokers: Iterable[str], namespaces: Iterable[str], topics: Iterable[str], controllers: Iterable[str]

@@ -1,0 +1,30 @@
+"""What is shown of texts that may hold credentials."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.domain.errors import without_login
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("s3a://KEY:SE/CRET@bucket/x", "s3a://***@bucket/x"),
+        ("abfss://container@account/x", "abfss://container@account/x"),
+        ("https://TOKEN@host/a", "https://***@host/a"),
+        ("kafka = u:p@h:9092,v:q@i:9092", "kafka = ***@h:9092,***@i:9092"),
+        ("a 'u:p@h' (u:p@h)", "a '***@h' (***@h)"),
+        ("h/?a=1&api_token=x&b=2", "h/?a=1&api_token=***&b=2"),
+        ("local@host b1:8080#3.n.1 12:30 t/n/0x00_0x01", "local@host b1:8080#3.n.1 12:30 t/n/0x00_0x01"),
+    ],
+)
+def test_credentials_are_left_out(text: str, told: str) -> None:
+    assert without_login(text) == told
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("part", ["http://x", "a:b", "u:p ", "?token", "://a:", "?x=key&"])
+def test_no_text_takes_for_ever(part: str) -> None:
+    """It was hours, where the timeout ends it now."""
+    assert without_login(part * 20_000)
