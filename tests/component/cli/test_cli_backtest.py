@@ -28,6 +28,7 @@ from controller.domain.settings.weighted import WeightedSettings
 from tests.sim.backtest.test_backtest_recommend import point
 
 REAL = Path(__file__).parents[2] / "data" / "real" / "pulsar_load_reports.jsonl"
+PAGE = (Path(__file__).parents[3] / "docs" / "backtests.md").read_text()
 GRID = ["--grid", "steady.tolerance=0.03,0.05", "--grid", "shed.overloaded_threshold=0.6,0.85"]
 RESULTS = ("results.csv", "results.json")
 
@@ -45,6 +46,19 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("day") / "reports.jsonl"
     assert Day(brokers=8, bundles=120, steps=240).write_lines(path) == 8 * 240
     return path
+
+
+@pytest.mark.parametrize("page", re.findall(r"\$ ballast (backtest --reports tests/data/real/[^$]*)", PAGE))
+def test_the_documented_rows_of_steady_are_what_it_does(
+    page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command, table = re.split(r"\nstrategy .*\n", page, maxsplit=1)
+    words = command.replace("\\\n", " ").split()
+    words[words.index("--out") + 1], words[words.index("--strategies") + 1] = str(tmp_path / "out"), "steady"
+    with pytest.raises(SystemExit):
+        main([*words, "--jobs", "1"])
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("steady "))
+    assert row.split() == table.split("\n")[0].split()
 
 
 @pytest.mark.covers("backtest")
