@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.published.case import carry_out
+from benchmarks.published.case import NO_TRAFFIC, carry_out
 from benchmarks.published.clusters import ClusterBuilder, cluster, moves
 from controller.domain.decision import Reason, RoundResult
 from controller.policy.strategies.steady.model import LEAST_LEVEL
@@ -50,6 +50,13 @@ def used(built: ClusterBuilder) -> list[float]:
     return [float(row["cpu_usage"]) for row in built.brokers.values()]
 
 
+def pauses(built: ClusterBuilder, broker: str) -> None:
+    """The broker's bundles stay there, and nobody uses them."""
+    built.brokers[broker]["cpu_usage"] = 2.0
+    for row in (built.brokers[broker], *(row for row in built.bundles if row["broker"] == broker)):
+        row |= NO_TRAFFIC
+
+
 def told(results: list[RoundResult]) -> set[Reason]:
     """All reasons of moves and skips."""
     return {decision.reason for result in results for decision in result.decisions}
@@ -86,8 +93,36 @@ class TestFilled:
         share = work * old / (old + new)
         assert min(used(built)[old:]) - base >= min(0.6 * share, share - 4)
 
-    def test_brokers_without_traffic_are_left_empty_where_others_have_next_to_none(self) -> None:
-        built = based(12.5, 1, 1.5, 0.5, 0, 0)
+    @pytest.mark.parametrize(
+        "unlike", [[13, 0, 0, 0, 0, 0, 0, 0], [0, 12, 3, 9, 6, 1, 11, 5], [-8, -4, 0, 4, 8, 0, 0, 0]]
+    )
+    @pytest.mark.parametrize("back", [0, 2])
+    def test_it_is_filled_beside_brokers_that_use_unlike_amounts(self, unlike: list[int], back: int) -> None:
+        """For other things than bundles, or as their bundles are dearer. `back`: bundles that it has already."""
+        built = based(0, *[12.0] * 8, 0.0)
+        for at, more in enumerate(unlike):
+            built.brokers[f"b{at}"]["cpu_usage"] += more
+        for row in built.bundles[:back]:
+            row["broker"] = "b8"
+            built.state.bundles[row["bundle"]] = replace(
+                built.state.bundles[row["bundle"]], by=built.state.brokers["b8"].session
+            )
+        lived(built, 2 * PATIENCE)
+        assert used(built)[8] >= 6
+
+    @pytest.mark.parametrize(("work", "parts"), [(18.0, 6), (15.0, 20), (10.0, 10)])
+    def test_a_broker_whose_bundles_pause_is_not_filled_with_others(self, work: float, parts: int) -> None:
+        built = based(2, *[work] * 8, parts=parts)
+        lived(built, 3)
+        pauses(built, "b0")
+        assert not [move for result in lived(built, 3 * PATIENCE) for move in moves(result)]
+
+    @pytest.mark.parametrize("bases", [[5, 9, 12, 14, 18, 22, 25], [25, 5, 14, 9, 18, 22, 12]])
+    @pytest.mark.parametrize("carry", [3, 4, 5])
+    def test_where_all_idle_brokers_without_bundles_stay_empty(self, bases: list[float], carry: int) -> None:
+        built = based(0, *[0.3] * carry, *[0.0] * (len(bases) - carry))
+        for at, base in enumerate(bases):
+            built.brokers[f"b{at}"]["cpu_usage"] += base
         assert not [move for result in lived(built, 3 * PATIENCE) for move in moves(result)]
 
     @given(

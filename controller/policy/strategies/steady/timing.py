@@ -10,7 +10,7 @@ not follow traffic, nobody knows how much of it a move would shift: a broker is 
 is far above the level.
 
 A broker *wants filling* when its bundles bring it next to nothing of what they could: at once, or, when they bring a
-little or are next to none, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
+little or are hardly any, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from controller.policy.strategies.steady.model import FAR, Model
+from controller.policy.strategies.steady.model import FAR, LEAST_LEVEL, Model
 from controller.policy.strategies.steady.usage import CPU
 from controller.policy.usage.bursts import PATIENCE
 from controller.policy.usage.drivers import DRIVER_COLUMNS, half_and_half
 from controller.policy.usage.seen import weigh
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE
-from controller.policy.view.frame import Ints
+from controller.policy.view.frame import NOBODY, Ints
 from controller.policy.view.snapshot import Bools, Snapshot
 
 NEARLY_IDLE = 0.2  # CPU of all brokers of a pool together, as a share of their limits
@@ -46,8 +46,9 @@ BEGIN_ERRORS = (2.0, 2.15, 2.4, 2.65, 2.9, 3.1, 3.3, 3.5, 3.7, 3.85, 4.0)
 END_ERRORS = 1.5  # and to which
 WIDEST = 0.1  # of the level, that each of doubt and wandering widens the tolerance at most
 LITTLE, NOTHING = -600, -900  # of what bundles could bring
-EMPTY, WORKING = 0.1, 0.5  # of its share of the traffic
-CLEARLY = 3.0  # standard deviations
+HARDLY_ANY = 0.25  # of its share of the bundles
+WORKING = 0.5  # of its share of the traffic
+CLEARLY = 2.0  # standard deviations
 FILLED = 100  # so close to the level it is filled
 
 
@@ -115,19 +116,37 @@ def _begin_errors(brokers: int) -> float:
 
 
 def _find_empty(snapshot: Snapshot, model: Model) -> Bools:
-    """[B] that carry next to nothing of their share of the traffic and use clearly less than those that carry theirs;
-    where all are idle, what they use tells nothing. In a lightly used cluster deviations do not show it: they are
-    measured against no less than LEAST_LEVEL."""
+    """[B] of lightly used pools, that hold hardly any bundles and, by their readings, use clearly less than brokers with
+    traffic. Deviations do not show it there: they are measured against no less than LEAST_LEVEL.
+
+    One whose bundles pause is not empty: they come back. Where all are idle, what they use tells nothing.
+    """
     empty = np.zeros(len(snapshot.brokers), bool)
     for pool in model.parts:
+        if pool.level >= LEAST_LEVEL:
+            continue
         part = np.flatnonzero(pool.takes_part)
-        of_traffic, of_size = _shares(snapshot.totals[part][:, DRIVER_COLUMNS]), pool.size[part] / pool.size[part].sum()
-        score = snapshot.score[part].astype(np.float64)
-        working = score[of_traffic > WORKING * of_size]
-        count, together = len(working), float(working.sum())
-        square = count * float((working**2).sum()) - together**2  # sums of whole numbers are exact
-        empty[part] = (of_traffic < EMPTY * of_size) & (together - count * score > CLEARLY * sqrt(max(square, 0.0)))
+        held = np.bincount(model.owner - NOBODY, minlength=len(empty) + 1)[1:][part]
+        of_size = pool.size[part] / pool.size[part].sum()
+        few = held < HARDLY_ANY * of_size * held.sum()
+        working = _shares(snapshot.totals[part][:, DRIVER_COLUMNS]) > WORKING * of_size
+        if few.any() and np.count_nonzero(working) >= LEAST_TELLING:
+            score = snapshot.score[part]
+            empty[part] = few & (score < _clearly_below(score[working].tolist(), score[few].tolist()))
     return empty
+
+
+def _clearly_below(working: list[int], empty: list[int]) -> float:
+    """The score from which a broker no longer counts as clearly below those that work: their median less CLEARLY
+    standard deviations, of those below it (who is above it says nothing; few say less) and of the empty ones.
+
+    Scores are whole numbers, and Python's sums of them exact, however large.
+    """
+    count, ordered = len(working), sorted(working)
+    usual, lower = ordered[count // 2], ordered[: count // 2]
+    below = sum((usual - score) ** 2 for score in lower) / len(lower) * count / (count - 2)
+    apart = sum((len(empty) * score - sum(empty)) ** 2 for score in empty) / len(empty) ** 3
+    return usual - CLEARLY * sqrt(below + apart)
 
 
 def _find_idle(snapshot: Snapshot, model: Model) -> Bools:
