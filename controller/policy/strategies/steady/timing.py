@@ -116,7 +116,7 @@ def _begin_errors(brokers: int) -> float:
 
 
 def _find_empty(snapshot: Snapshot, model: Model) -> Bools:
-    """[B] of lightly used pools, that hold hardly any bundles and, by their readings, use clearly less than brokers with
+    """[B] in lightly used pools, who holds hardly any bundles and, by the readings, uses clearly less than brokers with
     traffic. Deviations do not show it there: they are measured against no less than LEAST_LEVEL.
 
     One whose bundles pause is not empty: they come back. Where all are idle, what they use tells nothing.
