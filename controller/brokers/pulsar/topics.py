@@ -7,7 +7,6 @@ takes longer than `GIVE_UP_S` is given up. Few brokers are read at once, since a
 from __future__ import annotations
 
 import asyncio
-import signal
 import tempfile
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -18,6 +17,7 @@ from controller.brokers.pulsar.download import download
 from controller.brokers.pulsar.outcomes import CallFailed, Outcome
 from controller.brokers.pulsar.topic_rows import NotTopicStats
 from controller.brokers.pulsar.topic_stats import Stats, parse_file
+from controller.process.interrupts import no_interrupt_for_children
 
 TOPICS_PATH = "/admin/v2/broker-stats/topics"
 GIVE_UP_S = 10.0
@@ -64,9 +64,7 @@ class TopicReader:
 
     async def _parse(self, path: str) -> dict[str, Stats]:
         if self._workers is None:
-            self._workers = ProcessPoolExecutor(1, get_context("spawn"), initializer=_ignore_interrupts)
-        return await asyncio.get_running_loop().run_in_executor(self._workers, parse_file, path)
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what it means
+            self._workers = ProcessPoolExecutor(1, get_context("spawn"))
+        with no_interrupt_for_children():  # the parent decides what Ctrl-C means
+            parsed = asyncio.get_running_loop().run_in_executor(self._workers, parse_file, path)
+        return await parsed
