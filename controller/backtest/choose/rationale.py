@@ -63,9 +63,19 @@ def reasons(
 
 
 def advice(
-    results: Sequence[PointResult], steady: Choice | None, lasted_ms: int, base: PolicySettings, sure: Confidence
+    results: Sequence[PointResult],
+    steady: Choice | None,
+    lasted_ms: int,
+    base: PolicySettings,
+    sure: Confidence,
+    unfinished: int,
 ) -> tuple[str, ...]:
-    """What to run next, as options of the command if possible; of a recording that is too short, nothing."""
+    """What to run next, as options of the command if possible; of a recording that is too short, nothing.
+
+    Points that are `unfinished` come first: what their figures tell may be what other advice would ask for.
+    """
+    if unfinished:
+        return (f"{_count(unfinished, 'point')} did not finish: run the same command again, which continues.",)
     still = []
     if results and not any(result.moves_balance for result in results):
         still.append("No point moved anything for balance: replay a time with more load, or one in which load changes.")

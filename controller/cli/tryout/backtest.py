@@ -112,7 +112,8 @@ def backtest(
     runs = {point: run or store.load(job, point) for point, run in runs.items()}
     finished = [run for run in runs.values() if run is not None]
     store.write_tables(finished, about)
-    recommendation = write_report(out, finished, base, about, KnobNames(named.keys, named.words))
+    unfinished = len(points) - len(finished)
+    recommendation = write_report(out, finished, base, about, KnobNames(named.keys, named.words), unfinished)
     _print_results(about, finished, kept, out, named)
     _print_recommendation(recommendation, out)
     if stopped:
