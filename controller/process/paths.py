@@ -49,6 +49,17 @@ def place_of_tables(root: str | Path) -> str:
     return text.rstrip("/") if "://" in text else str(Path(text).absolute())
 
 
+def make_folder(folder: Path, named: str = "") -> None:
+    """Make a folder that can be written to, unless it is there. `named`: how the user named it, for the ConfigError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(f"{folder} is not writable")
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigError(f"{named or folder} cannot be used ({why}): name a folder that can be written to") from None
+
+
 def is_address(text: str) -> bool:
     """Whether the text is a URI, such as s3://bucket/ballast, rather than a path."""
     return _ADDRESS.match(text) is not None

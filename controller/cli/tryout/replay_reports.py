@@ -16,7 +16,7 @@ from controller.cli.options import PROBLEM, USAGE, interrupt_on_sigterm, new_app
 from controller.cli.show import emit_table, time_text
 from controller.domain.errors import BadRecord, BallastError, ConfigError
 from controller.operations.text import count_text
-from controller.process.paths import RUN
+from controller.process.paths import RUN, make_folder
 from controller.testbed.local_cluster import LocalCluster
 from controller.testbed.replay import ReplayResult, read_recording, replay
 from controller.testbed.replay_progress import ReplayProgress
@@ -38,6 +38,8 @@ def replay_reports(
     keep: Annotated[Path | None, typer.Option(help="Keep Kafka, tables and logs in this folder.")] = None,
 ) -> None:
     """Send recorded load reports through Kafka and the whole pipeline, in shadow mode and by record time."""
+    if keep is not None:
+        make_folder(keep, f"--keep {keep}")
     folder = keep or Path(tempfile.mkdtemp(prefix="replay-", dir=_run_folder()))
     try:
         result = _replay_file(file, folder, profile, sets or [], speed)
@@ -68,7 +70,7 @@ def _tell_left_out(error: BadRecord) -> None:
 
 
 def _run_folder() -> Path:
-    RUN.mkdir(parents=True, exist_ok=True)
+    make_folder(RUN)
     return RUN
 
 

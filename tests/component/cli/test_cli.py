@@ -658,6 +658,31 @@ def test_what_hinders_a_start_is_one_line(
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("line", ["init", "demo --dir", "kafka up --dir", "spark up --dir", "pulsar dev up --dir"])
+def test_a_place_where_no_folder_can_be_is_told_with_the_next_step(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file" / "deeper", "/proc/abc"):
+        with pytest.raises(SystemExit) as ended:
+            main([*line.split(), str(place)])
+        err = capsys.readouterr().err
+        assert (ended.value.code, err.count("\n")) == (2, 1)
+        assert f"{place} cannot be used" in err
+        assert "name a folder that can be written to" in err
+
+
+def test_what_to_type_next_can_be_typed_where_the_folder_has_spaces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mit Leer zeichen"
+    with pytest.raises(SystemExit):
+        main(["init", str(folder)])
+    out = capsys.readouterr().out
+    assert f"`ballast config check --conf '{folder}/ballast.yaml'`" in out
+    assert f"`systemd-sysusers '{folder}/sysusers/ballast.conf'`" in out
+
+
 def test_whoever_has_read_enough_gets_no_complaint(run: ShortRun) -> None:
     argv = [sys.executable, "-m", "controller.cli.main", "journal", "--limit", "100000"]
     argv += ["--set", f"tables.root={run.root.root}"]
