@@ -12,7 +12,7 @@ import re
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -98,7 +98,7 @@ def _read_lines(
         lines = _good_lines(path, reader, bad, times, on_progress)
         first = _read_sample(lines)
         if not first:
-            why = ", ".join(f"{rule}: {count}" for rule, count in sorted(bad.refused.items()))
+            why = rules_text(bad.refused)
             detail = f"({why}); see {quarantine}" if why else "(it is empty)"
             raise ConfigError(f"{path} has no load report that can be used {detail}")
         step_ms = step_ms or _step_of(first)
@@ -111,6 +111,11 @@ def _read_lines(
             _refuse_strays(path, strays, times, bad)
     reports = sum(not strays.holds(at_ms) for at_ms in times.at_ms)
     return Input(recorder.finish(), step_ms, reports, bad.refused, reader.policies)
+
+
+def rules_text(refused: Mapping[str, int]) -> str:
+    """How many lines each rule refused: `not_json: 3, wrong_type: 1`."""
+    return ", ".join(f"{rule}: {count}" for rule, count in sorted(refused.items()))
 
 
 def _step_of(reports: list[Figures]) -> int:

@@ -15,7 +15,7 @@ import typer
 from controller.backtest.advise.advice import Advice, advice_of
 from controller.backtest.advise.live import FIRST_READING_S, Watched, watch
 from controller.backtest.advise.rounds import ShadowRound, shadow_rounds
-from controller.backtest.recording.input import open_lines, read_input
+from controller.backtest.recording.input import open_lines, read_input, rules_text
 from controller.backtest.store import QUARANTINE
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.facts import Manager
@@ -201,8 +201,7 @@ def _advise_on_file(file: Path, settings: Settings, most: int) -> Found:
     if hashed:
         notes.append("Names in this recording are hashed, so there are no commands.")
     if found.refused:
-        rules = ", ".join(f"{rule}: {count}" for rule, count in sorted(found.refused.items()))
-        notes.append(f"Lines that were refused: {rules}; see {quarantine}.")
+        notes.append(f"Lines that were refused: {rules_text(found.refused)}; see {quarantine}.")
     return {"file": str(file), "reports": found.reports}, advice, [*notes, *_notes(advice, rounds, None)]
 
 
