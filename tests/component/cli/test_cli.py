@@ -608,6 +608,7 @@ def test_what_cannot_be_is_one_line_and_a_code(ballast: Any) -> None:
         ("split shop/orders/0x0_0x1", 2, "is not tenant/namespace/0xLLLLLLLL_0xUUUUUUUU"),
         ("split shop/orders/0x00000000_0x20000000 --boundary 0x1ffffffff", 2, "no hash between"),
         ("topic unload nonsense", 2, "is not persistent://"),
+        ("strategy threshold --challengers steady,threshold", 2, "'threshold' is the strategy in charge, so it is no"),
         ("mode sideways", 2, "none of shadow, live, paused"),
         ("drain b1:8080", 1, "no Kafka answers at 127.0.0.1:1"),
         ("brokers --set control.lease_ns=1", 2, "unknown key control.lease_ns"),
