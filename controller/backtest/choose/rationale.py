@@ -47,7 +47,7 @@ def reasons(
         return (
             "Strategies wait for several rounds before they act, and let a moved bundle rest: of that, minutes show "
             f"little. Strategy `{base.strategy}` stays, as it is configured.",
-            f"In these {duration(lasted_ms)} the most even point was {shown}.",
+            f"Over {duration(lasted_ms)} the most even point was {shown}.",
         )
     if sure.grade is Grade.NONE:
         figures = _figures(results[overall.chosen])
