@@ -366,6 +366,8 @@ def test_explain_knows_rounds_brokers_and_bundles(document: Any, ballast: Any, r
     code, _, err = ballast("explain nobody")
     assert code == 1
     assert err.startswith("ballast: nothing is named nobody")
+    code, _, err = ballast("explain", "")
+    assert (code, err.startswith("ballast: nothing is named '': give a decision")) == (1, True)
 
 
 def test_rounds_that_decided_against_a_broker_alike_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -621,6 +623,9 @@ def test_what_cannot_be_is_one_line_and_a_code(ballast: Any) -> None:
         ("stauts", 2, "ballast: no command 'stauts'; the nearest is status"),
         ("journal --since yesterday", 2, "`ballast journal --help`"),
         ("namespace create shop/x --bundles 0", 2, "ballast namespace create: Invalid value for '--bundles'"),
+        ("bundles --limit -1", 2, "Invalid value for '--limit': '-1' should be greater than or equal to 1;"),
+        ("ui --port 70000", 2, "Invalid value for '--port': '70000' should be less than or equal to 65535;"),
+        ("bundles --limit many", 2, "'many' should be a valid integer"),
         ("topic destroy x", 2, "No such command 'destroy'"),
     ):
         ended, out, err = ballast(line)
@@ -692,6 +697,13 @@ def test_whoever_has_read_enough_gets_no_complaint(run: ShortRun) -> None:
         assert reader.stderr is not None
         reader.stdout.close()
         assert reader.stderr.read() == ""
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_output_is_no_error(closed: str, run: ShortRun) -> None:
+    command = f"{sys.executable} -m controller.cli.main rounds --set tables.root={run.root.root} {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stderr, bool(done.stdout)) == (0, "", closed == "2>&-")
 
 
 def test_configuration_is_shown_with_origins(document: Any) -> None:
