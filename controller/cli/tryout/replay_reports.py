@@ -19,7 +19,7 @@ from controller.cli.show import emit_table, time_text
 from controller.domain.errors import BadRecord, BallastError
 from controller.loads.recorded import Recorded
 from controller.operations.text import count_text
-from controller.process.paths import RUN, make_folder
+from controller.process.paths import RUN, check_folder, make_folder
 from controller.testbed.local_cluster import LocalCluster
 from controller.testbed.replay import ReplayResult, read_recording, replay
 from controller.testbed.replay_progress import ReplayProgress
@@ -42,7 +42,7 @@ def replay_reports(
 ) -> None:
     """Send recorded load reports through Kafka and the whole pipeline, in shadow mode and by record time."""
     if keep is not None:
-        make_folder(keep, f"--keep {keep}")
+        check_folder(keep, f"--keep {keep}")
     folder = keep or Path(tempfile.mkdtemp(prefix="replay-", dir=_run_folder()))
     try:
         result = _replay_file(file, folder, profile, sets or [], speed)
