@@ -6,7 +6,6 @@ workers and keeps all finished points. With one job everything runs in this proc
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Generator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -18,6 +17,7 @@ from controller.backtest.point.result import PointRun
 from controller.backtest.point.run_point import run_point
 from controller.backtest.recording.prepared import Prepared
 from controller.backtest.store import Job, Store, load_arrays
+from controller.process.interrupts import delay_interrupts, no_interrupt_for_children
 from controller.process.plugins import use_installed_strategies
 
 
@@ -41,7 +41,9 @@ def run_points(store: Store, job: Job, points: Sequence[GridPoint], jobs: int) -
     start = _start, (str(store.folder), str(folder), job)
     pool = ProcessPoolExecutor(min(jobs, len(points)), get_context("spawn"), *start)
     try:
-        futures = [pool.submit(_run_one, point) for point in points]
+        # the parent decides what an interrupt means, once it knows all its workers
+        with delay_interrupts(), no_interrupt_for_children():
+            futures = [pool.submit(_run_one, point) for point in points]
         for future in as_completed(futures):
             yield future.result()
     except BaseException:  # including an interrupt: running points are of no use any more
@@ -62,7 +64,6 @@ _worker: list[_Worker] = []  # of this process, set once by `_start`
 
 
 def _start(folder: str, arrays: str, job: Job) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what an interrupt means
     use_installed_strategies()
     _worker[:] = [_Worker(Store(Path(folder)), job, load_arrays(Path(arrays)))]
 

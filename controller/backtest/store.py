@@ -31,6 +31,7 @@ from controller.domain.errors import BadRecord, ConfigError
 from controller.domain.settings.policy import PolicySettings
 from controller.domain.settings.weighted import ALL_BUILT_IN
 from controller.policy.strategies import get
+from controller.process.paths import make_folder
 
 if TYPE_CHECKING:
     from importlib.abc import Traversable
@@ -137,14 +138,8 @@ class Store:
     def __init__(self, folder: Path) -> None:
         """Raises ConfigError if the folder cannot be created or written to."""
         self.folder = folder
-        try:
-            for part in (POINTS, REPLAYS):
-                (folder / part).mkdir(parents=True, exist_ok=True)
-                if not os.access(folder / part, os.W_OK | os.X_OK):
-                    raise PermissionError(f"{folder / part} is not writable")
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise ConfigError(f"--out {folder} cannot be used ({why}): name a folder that can be written to") from None
+        for part in (POINTS, REPLAYS):
+            make_folder(folder / part, f"--out {folder}")
 
     @contextmanager
     def alone(self) -> Iterator[None]:

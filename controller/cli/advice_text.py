@@ -11,7 +11,7 @@ from controller.backtest.advise.advice import Advice
 from controller.cli.evidence_text import evidence_lines
 from controller.cli.show import emit_table, emit_text, percent_text, rate_text, time_text
 from controller.domain.errors import few_text
-from controller.domain.load import RESOURCES
+from controller.domain.load import MAKE_LOAD_KNOWN, RESOURCES
 from controller.domain.reasons.words import describe_reason
 from controller.operations.text import count_text
 
@@ -110,7 +110,7 @@ def _why_nothing(advice: Advice) -> str:
     if not advice.brokers:
         return "no broker was heard"
     if all(row["score"] is None for row in advice.brokers):
-        return "the load of no broker is known"
+        return f"the load of no broker is known: {MAKE_LOAD_KNOWN}"
     by_reason: dict[str, list[str]] = {}  # without the figures of each, which the table has
     for row in advice.brokers:
         by_reason.setdefault(f"{row['reason']}, {describe_reason(row['reason'])}", []).append(row["broker"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
@@ -23,6 +24,7 @@ from controller.domain.errors import (
     IncompatibleTable,
     InvariantBroken,
     JavaNotFit,
+    shown,
     without_login,
 )
 from controller.process.quick_start import import_quickly
@@ -105,6 +107,7 @@ COMMANDS: Mapping[str, Command] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point of the installed script; always raises SystemExit."""
+    _replace_closed_output()
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] in ("--help", "-h", "help"):
         print(overview())
@@ -133,6 +136,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     raise SystemExit(code or 0)
 
 
+def _replace_closed_output() -> None:
+    """Write to nowhere instead of an output that was closed (`>&-`), whose number the next file would get otherwise."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
 def _usage_text(error: BaseException, command: str) -> str:
     """One line for a mistyped option or argument, or the help of a group called without a sub-command."""
     from controller.config.arguments import unknown_option_text  # help does not need the configuration
@@ -145,6 +155,9 @@ def _usage_text(error: BaseException, command: str) -> str:
     option, near = getattr(error, "option_name", None), getattr(error, "possibilities", None)
     if option is not None and near is not None:  # a mistyped option, with those that look like it
         text = unknown_option_text(option, difflib.get_close_matches(option, near, n=1))
+    refused = getattr(error.__cause__, "errors", None)  # pydantic, by which typer checks a value, does not quote it
+    if refused is not None:
+        text = text.replace("Input should", f"{shown(refused()[0]['input'])} should")
     return f"{path}: {text.rstrip('.')}; `{path} --help` tells what there is"
 
 

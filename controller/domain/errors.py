@@ -60,8 +60,8 @@ def printable(text: str, instead: str = "?") -> str:
 
 
 def label(name: str) -> str:
-    """A name within a message: as it is, unless it is long or holds what cannot be printed."""
-    return name if name.isprintable() and len(name) <= SHOWN_CHARS else shown(name)
+    """A name within a message: as it is, unless it is blank, or long, or holds what cannot be printed."""
+    return name if name.strip() and name.isprintable() and len(name) <= SHOWN_CHARS else shown(name)
 
 
 def few_text(names: Sequence[str], most: int = 5) -> str:

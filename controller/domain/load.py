@@ -33,6 +33,8 @@ UNKNOWN = -1  # an unknown usage or limit, quantised
 SCORE_UNIT = 10_000  # scores are compared in hundredths of a percentage point: 85 % = 8,500
 
 TAIL = "tail"  # the bundle name of the aggregate of everything below the top k
+# what to do where no report knows usage and limit of a resource that counts
+MAKE_LOAD_KNOWN = "give another resource a weight, or the network card's speed (agent.override_broker_nic_speed_gbps)"
 IMPOSSIBLE_FACTOR = 3.0  # usage above three times a known limit is a misreading
 
 

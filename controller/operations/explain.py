@@ -12,7 +12,7 @@ from typing import Any
 from controller.config.settings import Settings
 from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
-from controller.domain.errors import BadRecord
+from controller.domain.errors import BadRecord, label
 from controller.domain.ids import Bundle
 from controller.domain.overrides import Override
 from controller.domain.ownership import State
@@ -64,7 +64,7 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
     if of_batch:
         return {"about": "batch", "decisions": of_batch}
     raise NothingNamed(
-        f"nothing is named {name}: give a decision (`ballast decisions --skips`), a round (`ballast rounds`), a "
+        f"nothing is named {label(name)}: give a decision (`ballast decisions --skips`), a round (`ballast rounds`), a "
         "broker, a bundle, a command (`ballast journal`) or a reason code (docs/reasons.md); evidence older than its "
         "retention is gone"
     )

@@ -70,6 +70,20 @@ def run_interruptibly(command: Sequence[str], timeout_s: float, **how: Any) -> s
 
 
 @contextmanager
+def no_interrupt_for_children() -> Iterator[None]:
+    """Block SIGINT in the processes that this thread starts within the block, from their first instruction on.
+
+    Ctrl-C reaches the whole group. A process that ignores it in its own code has imported for a second by then. Make a
+    pool of processes before the block: the start of its resource tracker unblocks SIGINT.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
 def delay_interrupts() -> Iterator[None]:
     """Deliver SIGINT and SIGTERM at the end of the block.
 

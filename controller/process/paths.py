@@ -7,6 +7,7 @@ own goes before either.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -47,6 +48,26 @@ def place_of_tables(root: str | Path) -> str:
     """The folder or address of all tables in its one spelling, by which processes know that they have the same."""
     text = str(root)
     return text.rstrip("/") if "://" in text else str(Path(text).absolute())
+
+
+def make_folder(folder: Path, named: str = "") -> None:
+    """Make a folder that can be written to, unless it is there. `named`: how the user named it, for the ConfigError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(f"{folder} is not writable")
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigError(f"{named or folder} cannot be used ({why}): name a folder that can be written to") from None
+
+
+def check_folder(folder: Path, named: str) -> None:
+    """As `make_folder`, for a command that may still refuse to start: what was not there is not there afterwards."""
+    missing = [place for place in (folder, *folder.parents) if not os.path.exists(place)]
+    make_folder(folder, named)
+    with contextlib.suppress(OSError):  # another process has begun to use it
+        for place in missing:
+            place.rmdir()
 
 
 def is_address(text: str) -> bool:

@@ -48,7 +48,7 @@ def check_unused(folder: Path, of_cluster: str = "") -> None:
     `of_cluster`: the part of the folder that is the cluster's.
     """
     if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder")
+        raise ConfigError(f"{folder} is no folder: give one that is new or empty")
     if not folder.exists() or not any(folder.iterdir()):
         return
     place, left = folder.resolve(), []

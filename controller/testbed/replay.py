@@ -101,7 +101,7 @@ def _read_line(line: bytes, number: int) -> list[Recorded]:
     try:
         row = json.loads(line.decode())
     except (ValueError, RecursionError) as error:
-        raise BadRecord("recording", f"line {number} is no JSON: {error}") from None
+        raise BadRecord("not_json", f"line {number} is no JSON: {error}") from None
     if is_gap(row) or read_policies(row) is not None:
         return []
     recorded = read_record(row, number)
@@ -111,7 +111,7 @@ def _read_line(line: bytes, number: int) -> list[Recorded]:
             to_json(to_load_report(recorded, session, 1, overrides))
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         text = printable(f"{type(error).__name__} {error}"[:200])
-        raise BadRecord("recording", f"line {number} holds no load report of Pulsar: {text}") from None
+        raise BadRecord("wrong_type", f"line {number} holds no load report of Pulsar: {text}") from None
     return [recorded]
 
 

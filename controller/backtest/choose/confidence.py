@@ -13,8 +13,9 @@ from enum import Enum
 
 from controller.backtest.choose.pareto import DAY_MS
 from controller.backtest.point.result import PointResult
+from controller.operations.text import count_text
 
-HOUR_MS = 3_600_000
+MINUTE_MS, HOUR_MS = 60_000, 3_600_000
 SHORTEST_MS = HOUR_MS  # a shorter recording recommends nothing
 DAY_SEEN_MS = 20 * HOUR_MS  # a shorter recording does not contain a day
 DAYS_HIGH = 3  # what happens on this many days is no accident
@@ -72,9 +73,13 @@ def confidence(results: Sequence[PointResult], lasted_ms: int) -> Confidence:
 
 
 def duration(ms: int) -> str:
-    """A duration in minutes, hours or days."""
+    """The length of a recording in seconds, minutes, hours or days; that of a single step is not known."""
+    if not ms:
+        return "a single step"
+    if ms < MINUTE_MS:
+        return count_text(round(ms / 1_000), "second")
     if ms < HOUR_MS:
-        return f"{ms / 60_000:.0f} minutes"
+        return count_text(round(ms / MINUTE_MS), "minute")
     return f"{ms / HOUR_MS:.1f} hours" if ms < 2 * DAY_MS else f"{ms / DAY_MS:.1f} days"
 
 

@@ -47,7 +47,7 @@ def reasons(
         return (
             "Strategies wait for several rounds before they act, and let a moved bundle rest: of that, minutes show "
             f"little. Strategy `{base.strategy}` stays, as it is configured.",
-            f"In these {duration(lasted_ms)} the most even point was {shown}.",
+            f"Over {duration(lasted_ms)} the most even point was {shown}.",
         )
     if sure.grade is Grade.NONE:
         figures = _figures(results[overall.chosen])
@@ -63,9 +63,19 @@ def reasons(
 
 
 def advice(
-    results: Sequence[PointResult], steady: Choice | None, lasted_ms: int, base: PolicySettings, sure: Confidence
+    results: Sequence[PointResult],
+    steady: Choice | None,
+    lasted_ms: int,
+    base: PolicySettings,
+    sure: Confidence,
+    unfinished: int,
 ) -> tuple[str, ...]:
-    """What to run next, as options of the command if possible; of a recording that is too short, nothing."""
+    """What to run next, as options of the command if possible; of a recording that is too short, nothing.
+
+    Points that are `unfinished` come first: what their figures tell may be what other advice would ask for.
+    """
+    if unfinished:
+        return (f"{_count(unfinished, 'point')} did not finish: run the same command again, which continues.",)
     still = []
     if results and not any(result.moves_balance for result in results):
         still.append("No point moved anything for balance: replay a time with more load, or one in which load changes.")

@@ -47,8 +47,13 @@ class Recommendation:
         return self.overall.chosen if self.overall is not None and self.confidence.grade is not Grade.NONE else None
 
 
-def recommend(results: Sequence[PointResult], lasted_ms: int, base: PolicySettings) -> Recommendation:
-    """The recommendation from finished points. `lasted_ms`: length of the recording; `base`: the configuration."""
+def recommend(
+    results: Sequence[PointResult], lasted_ms: int, base: PolicySettings, unfinished: int = 0
+) -> Recommendation:
+    """The recommendation from finished points.
+
+    `lasted_ms`: length of the recording; `base`: the configuration; `unfinished`: points that an interrupt left out.
+    """
     overall = choose(results, range(len(results)), base)
     steady = choose(results, positions(results, STEADY), base)
     sure = confidence(results, lasted_ms)
@@ -75,7 +80,7 @@ def recommend(results: Sequence[PointResult], lasted_ms: int, base: PolicySettin
         steady=steady,
         settings=dict(sorted(settings.items())),
         reasons=rationale.reasons(results, overall, steady, lasted_ms, base, sure),
-        advice=rationale.advice(results, steady, lasted_ms, base, sure),
+        advice=rationale.advice(results, steady, lasted_ms, base, sure, unfinished),
         confidence=sure,
         verdict=judge(results, overall, base, sure),
         kept=frozenset(kept),

@@ -12,12 +12,14 @@ import re
 import zlib
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
 
 from controller.backtest.recording.lines import Figures, LineReader
 from controller.backtest.recording.recording import Recorder, Recording
@@ -66,7 +68,10 @@ def read_input(
     root = tables_of(source)
     if root is not None:
         ends = pane_ends(root)
-        step_ms = step_ms or max(PANES_STEP_MS, usual_step_ms(first_hour(root, ends)))
+        if step_ms is None:
+            step_ms = max(PANES_STEP_MS, usual_step_ms(first_hour(root, ends)))
+        else:
+            _check_step(step_ms, int(np.ptp(ends.to_numpy())) + PANES_STEP_MS)
         recorder = Recorder(step_ms)
         count = add_panes(root, ends, recorder, step_ms, on_progress)
         return Input(recorder.finish(), step_ms, count)
@@ -98,10 +103,11 @@ def _read_lines(
         lines = _good_lines(path, reader, bad, times, on_progress)
         first = _read_sample(lines)
         if not first:
-            why = ", ".join(f"{rule}: {count}" for rule, count in sorted(bad.refused.items()))
+            why = rules_text(bad.refused)
             detail = f"({why}); see {quarantine}" if why else "(it is empty)"
             raise ConfigError(f"{path} has no load report that can be used {detail}")
-        step_ms = step_ms or _step_of(first)
+        usual_ms = _step_of(first)
+        step_ms = step_ms or usual_ms
         recorder = Recorder(step_ms)
         for figures in chain(first, lines):
             recorder.add_figures(*figures)
@@ -109,8 +115,20 @@ def _read_lines(
         if strays.parts:
             recorder.drop(strays.holds)
             _refuse_strays(path, strays, times, bad)
-    reports = sum(not strays.holds(at_ms) for at_ms in times.at_ms)
-    return Input(recorder.finish(), step_ms, reports, bad.refused, reader.policies)
+    kept = [at_ms for at_ms in times.at_ms if not strays.holds(at_ms)]
+    _check_step(step_ms, max(kept) - min(kept) + usual_ms)  # the last report speaks for a step as well
+    return Input(recorder.finish(), step_ms, len(kept), bad.refused, reader.policies)
+
+
+def _check_step(step_ms: int, lasts_ms: int) -> None:
+    if step_ms > lasts_ms:
+        text = f"a step of {step_ms} ms is longer than the recording, which lasts {lasts_ms} ms"
+        raise ConfigError(f"{text}: give a shorter one, or none for the interval of the reports")
+
+
+def rules_text(refused: Mapping[str, int]) -> str:
+    """How many lines each rule refused: `not_json: 3, wrong_type: 1`."""
+    return ", ".join(f"{rule}: {count}" for rule, count in sorted(refused.items()))
 
 
 def _step_of(reports: list[Figures]) -> int:

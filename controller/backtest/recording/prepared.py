@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from controller.backtest.recording.idle_usage import idle_usage
 from controller.backtest.recording.recording import NOBODY, Floats, Ints, Recording, Singles
 from controller.domain.errors import BadRecord
-from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, RESOURCES, UNKNOWN
+from controller.domain.load import BUNDLE_FIELDS, FIELD_SCALES, MAKE_LOAD_KNOWN, RESOURCES, UNKNOWN
 from controller.policy.view.costs import costs, unit_costs
 from controller.policy.view.frame import LATENCIES
 from controller.policy.view.tabulate import quantise
@@ -101,8 +101,8 @@ def prepare(recording: Recording, weights: tuple[float, ...], replay: Replay) ->
             first_owner = step.owner.copy()
     if not (np.isfinite(base) & np.isfinite(limit)).any():
         names = ", ".join(RESOURCES[at] for at in counted.tolist())
-        advice = "give another resource a weight, or the network card's speed (agent.override_broker_nic_speed_gbps)"
-        raise BadRecord("backtest", f"no report knows usage and limit of {names}, so nobody's load is known: {advice}")
+        text = f"no report knows usage and limit of {names}, so nobody's load is known: {MAKE_LOAD_KNOWN}"
+        raise BadRecord("backtest", text)
     weight = np.array(weights)[counted]
     return Prepared(
         brokers=recording.brokers,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from controller.backtest.choose.confidence import duration
+from controller.backtest.recording.input import rules_text
 from controller.operations.text import count_text, duration_text, time_text
 
 SOURCE = "reports"  # the name under which `about` has what was replayed
@@ -20,10 +21,7 @@ _ROWS: Mapping[str, tuple[str, Callable[[Any], str]]] = {  # name: words, text o
     "step_ms": ("time between steps", duration_text),
     "missed_steps": ("silent steps after which a broker counts as gone", str),
     "gap_ms": ("time for which a bundle that moves is not served", duration_text),
-    "refused": (
-        "lines refused",
-        lambda rules: ", ".join(f"{rule}: {count}" for rule, count in rules.items()) or "none",
-    ),
+    "refused": ("lines refused", lambda rules: rules_text(rules) or "none"),
     "recording": ("digest of the recording", str),
 }
 

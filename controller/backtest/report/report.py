@@ -28,16 +28,18 @@ def write_report(
     base: PolicySettings,
     about: Mapping[str, Any],
     names: KnobNames | None = None,
+    unfinished: int = 0,
 ) -> Recommendation:
     """Write the five files into `out`; return the recommendation.
 
     `runs`: the finished points in the order of the grid; `base`: the configuration, for ties and for knobs that were
-    not varied; `about`: what was run, as names and values to show, including SOURCE; `names`: of knobs, as given.
+    not varied; `about`: what was run, as names and values to show, including SOURCE; `names`: of knobs, as given;
+    `unfinished`: points that an interrupt left out.
     """
     from controller.backtest.report import charts  # plotly and matplotlib take a second to import
     from controller.backtest.report.pictures import draw_causes, draw_pareto, draw_timeline
 
-    view = View(runs, base, names or KnobNames())
+    view = View(runs, base, names or KnobNames(), unfinished)
     text = snippet(view.recommendation, _title(view, about))
     pieces = {
         "pareto": charts.pareto_chart(view),

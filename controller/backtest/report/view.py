@@ -31,11 +31,12 @@ CAUSES = {  # colour and words
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Finished points of one recording, and the configuration of the cluster."""
+    """Finished points of one recording, the configuration of the cluster, and the number of points that are missing."""
 
     runs: Sequence[PointRun]
     base: PolicySettings
     names: KnobNames = field(default_factory=KnobNames)
+    unfinished: int = 0
 
     @cached_property
     def results(self) -> tuple[PointResult, ...]:
@@ -65,7 +66,7 @@ class View:
     @cached_property
     def recommendation(self) -> Recommendation:
         """The recommendation from these points."""
-        return recommend(self.results, self.lasted_ms, self.base)
+        return recommend(self.results, self.lasted_ms, self.base, self.unfinished)
 
     @property
     def recommended(self) -> int | None:

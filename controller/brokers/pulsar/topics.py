@@ -8,7 +8,6 @@ an answer can be large.
 from __future__ import annotations
 
 import asyncio
-import signal
 import tempfile
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -19,6 +18,7 @@ from controller.brokers.pulsar.download import download
 from controller.brokers.pulsar.outcomes import CallFailed, Outcome
 from controller.brokers.pulsar.topic_rows import NotTopicStats
 from controller.brokers.pulsar.topic_stats import Stats, parse_file
+from controller.process.interrupts import no_interrupt_for_children
 
 TOPICS_PATH = "/admin/v2/broker-stats/topics"
 GIVE_UP_S = 10.0
@@ -70,8 +70,9 @@ class TopicReader:
         """One at a time, so that nobody is given up, or ended with the process, for the sake of another answer."""
         async with self._parsing:
             if self._workers is None:
-                self._workers = ProcessPoolExecutor(1, get_context("spawn"), initializer=_ignore_interrupts)
-            parsing = asyncio.get_running_loop().run_in_executor(self._workers, parse_file, path)
+                self._workers = ProcessPoolExecutor(1, get_context("spawn"))
+            with no_interrupt_for_children():  # the parent decides what Ctrl-C means
+                parsing = asyncio.get_running_loop().run_in_executor(self._workers, parse_file, path)
             try:
                 return await asyncio.wait_for(parsing, self.give_up_s)
             except (asyncio.TimeoutError, asyncio.CancelledError, BrokenProcessPool):
@@ -85,7 +86,3 @@ def _end(workers: ProcessPoolExecutor) -> None:
     for process in list((workers._processes or {}).values()):
         process.kill()
     workers.shutdown(wait=False, cancel_futures=True)
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides what it means

@@ -47,10 +47,10 @@ def strategy(
         _print(conf, profile, sets, as_json)
         return
     args: dict[str, Any] = {"strategy": to, "challengers": _names(challengers)}
-    for name in [] if args["challengers"] in (None, CONFIGURED) else args["challengers"]:
-        get(name)  # or a ConfigError that names those there are
-    if to is not None and to != CONFIGURED:
-        get(to)
+    # `get`: or a ConfigError that names those there are
+    rivals = [] if args["challengers"] in (None, CONFIGURED) else [get(name).name for name in args["challengers"]]
+    if to is not None and to != CONFIGURED and get(to).name in rivals:
+        raise BadRecord("challengers", f"{to!r} is the strategy in charge, so it is no challenger: name each once")
     carry_out(conf, profile, sets, as_json, "strategy", why, timeout, args)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -59,4 +60,4 @@ def capture(
     )
     if about["rounds_unlike"]:
         emit_text(f"\nwith hashed names these rounds come to another plan: {', '.join(about['rounds_unlike'])}")
-    typer.echo(f"\nballast replay --all --conf {folder / CONFIG}")
+    typer.echo(f"\nballast replay --all --conf {shlex.quote(str(folder / CONFIG))}")

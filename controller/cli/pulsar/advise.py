@@ -15,7 +15,7 @@ import typer
 from controller.backtest.advise.advice import Advice, advice_of
 from controller.backtest.advise.live import FIRST_READING_S, Watched, watch
 from controller.backtest.advise.rounds import ShadowRound, shadow_rounds
-from controller.backtest.recording.input import open_lines, read_input
+from controller.backtest.recording.input import open_lines, read_input, rules_text
 from controller.backtest.store import QUARANTINE
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.facts import Manager
@@ -40,12 +40,26 @@ from controller.domain.settings.policy import PolicySettings
 from controller.loads.recorded import Overrides
 from controller.operations.text import count_text
 from controller.policy.strategies import get
-from controller.process.paths import RUN
+from controller.process.paths import RUN, is_address
 from controller.process.plugins import use_installed_strategies
 
 LIVE_ROUNDS, FILE_ROUNDS = 8, 30  # the longest evidence that `steady` asks for; what a recording's end needs
+
+
+def _recording(given: str) -> Path:
+    """A file that is there. Whoever forgot the option before an address is told so."""
+    if is_address(given):
+        raise typer.BadParameter(f"{given} is an address, not a recording: write --service-url {given}")
+    if not Path(given).exists():
+        raise typer.BadParameter(f"{given!r} does not exist: name a recording, or a cluster with --service-url")
+    return Path(given)
+
+
 File = Annotated[
-    Path | None, typer.Argument(help="A recording, in place of a live cluster.", show_default=False, exists=True)
+    Path | None,
+    typer.Argument(
+        help="A recording, in place of a live cluster.", show_default=False, parser=_recording, metavar="FILE"
+    ),
 ]
 Every = Annotated[
     float | None,
@@ -89,9 +103,10 @@ def advise(
             raise BallastError("stopped before the first round: nothing to advise yet")
         about, advice, notes = found
     if as_json:
-        emit_json({**about, **advice.to_json(), "notes": notes})
+        emit_json({**about, "configuration": settings.description, **advice.to_json(), "notes": notes})
     else:
         print_advice(advice, notes, limit)
+        typer.echo(f"configuration: {settings.description}")
 
 
 Found = tuple[dict[str, Any], Advice, list[str]]
@@ -201,8 +216,7 @@ def _advise_on_file(file: Path, settings: Settings, most: int) -> Found:
     if hashed:
         notes.append("Names in this recording are hashed, so there are no commands.")
     if found.refused:
-        rules = ", ".join(f"{rule}: {count}" for rule, count in sorted(found.refused.items()))
-        notes.append(f"Lines that were refused: {rules}; see {quarantine}.")
+        notes.append(f"Lines that were refused: {rules_text(found.refused)}; see {quarantine}.")
     return {"file": str(file), "reports": found.reports}, advice, [*notes, *_notes(advice, rounds, None)]
 
 

@@ -16,7 +16,7 @@ from controller.cli.show import emit_facts, emit_json, emit_table
 from controller.domain.errors import ConfigError
 from controller.operations.text import count_text
 from controller.process.interrupts import note_interrupts
-from controller.process.paths import RUN
+from controller.process.paths import RUN, check_folder
 from controller.testbed.pulsar.cluster import PulsarCluster
 from controller.testbed.pulsar.credentials import ADMIN
 from controller.testbed.pulsar.distribution import pulsar_version
@@ -84,6 +84,7 @@ def up(
     }
     given = {name: value for name, value in choices.items() if value is not None}
     _check_namespace(namespace)
+    check_folder(folder, f"--dir {folder}")
     cluster = PulsarCluster(folder, _spec(folder, given), _tell)
     with note_interrupts():
         started = cluster.up()

@@ -6,6 +6,7 @@ Databricks, alert rules and dashboards are copied as they are. Nothing is overwr
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from controller.cli.show import emit_text
 from controller.config.load import load_settings
 from controller.domain.errors import ConfigError
 from controller.operations.text import count_text
-from controller.process.paths import CONF, ROOT, SHIPPED
+from controller.process.paths import CONF, ROOT, SHIPPED, make_folder
 
 CONFIGURATION, SPARK_SETTINGS, UNITS = "ballast.yaml", "spark.conf", "systemd"
 USERS = "sysusers/ballast.conf"  # for systemd-sysusers: the user that the units name
@@ -46,15 +47,16 @@ def init(
     present = [name for name in files if (folder / name).exists()]
     if present:
         raise ConfigError(f"{folder / present[0]} exists already: name another folder, or move it away")
+    make_folder(folder)
     for name, text in files.items():
         place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(text, encoding="utf-8")
+    conf, users = (shlex.quote(str(folder / name)) for name in (CONFIGURATION, USERS))
     emit_text(f"{folder}: {count_text(len(files), 'file')}, profile {profile}")
-    emit_text(f"next: edit {folder / CONFIGURATION}, then `ballast config check --conf {folder / CONFIGURATION}`")
-    emit_text(
-        f"for the units: `systemd-sysusers {folder / USERS}`, then let ballast read {folder} and write below {ROOT}"
-    )
+    # not wrapped: a path with spaces would be torn
+    typer.echo(f"next: edit {conf}, then `ballast config check --conf {conf}`")
+    typer.echo(f"for the units: `systemd-sysusers {users}`, then let ballast read {folder} and write below {ROOT}")
 
 
 def starter_files(folder: Path, profile: str) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.cli.options import new_group
 from controller.cli.run.kafka_acls import acls
 from controller.domain.errors import ConfigError
-from controller.process.paths import RUN
+from controller.process.paths import RUN, check_folder
 from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.kafka_cluster.cluster import KafkaCluster
 
@@ -48,6 +48,7 @@ def up(
     as_json: AsJson = False,
 ) -> None:
     """Start Kafka, unless it runs already, and create the topics."""
+    check_folder(folder, f"--dir {folder}")
     names, cluster = TopicNames(prefix), KafkaCluster(folder)
     asked = (nodes or 1) > 1 or secure or bool(user)
     if not (asked or cluster.exists):

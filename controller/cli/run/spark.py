@@ -10,7 +10,7 @@ import typer
 
 from controller.cli.options import AsJson, new_group, report_errors
 from controller.cli.show import emit_facts, emit_json
-from controller.process.paths import RUN
+from controller.process.paths import RUN, check_folder
 from controller.testbed.spark_cluster import SparkCluster
 
 app = new_group("A local Spark standalone cluster from the installed PySpark, for trying out.")
@@ -33,6 +33,7 @@ def up(
     as_json: AsJson = False,
 ) -> None:
     """Start the master and its workers on 127.0.0.1, unless they run already."""
+    check_folder(folder, f"--dir {folder}")
     cluster = SparkCluster(folder)
     cluster.create(workers, cores, memory_mb, python.absolute(), user, port)
     cluster.up()

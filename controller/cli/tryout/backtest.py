@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from controller.backtest.choose.recommend import Recommendation
 from controller.backtest.point.grid import GridPoint, points_to_run
 from controller.backtest.point.result import PointRun
-from controller.backtest.recording.input import Input, read_input
+from controller.backtest.recording.input import Input, read_input, rules_text
 from controller.backtest.recording.pace import pace_of
 from controller.backtest.recording.prepared import Replay, prepare
 from controller.backtest.report.configuration import check_values
@@ -112,7 +112,8 @@ def backtest(
     runs = {point: run or store.load(job, point) for point, run in runs.items()}
     finished = [run for run in runs.values() if run is not None]
     store.write_tables(finished, about)
-    recommendation = write_report(out, finished, base, about, KnobNames(named.keys, named.words))
+    unfinished = len(points) - len(finished)
+    recommendation = write_report(out, finished, base, about, KnobNames(named.keys, named.words), unfinished)
     _print_results(about, finished, kept, out, named)
     _print_recommendation(recommendation, out)
     if stopped:
@@ -167,8 +168,7 @@ def _about(reports: str, configuration: str, found: Input, job: Job) -> dict[str
 
 def _print_results(about: dict[str, Any], finished: Sequence[PointRun], kept: int, out: Path, named: Named) -> None:
     if about["refused"]:
-        rules = ", ".join(f"{rule}: {count}" for rule, count in about["refused"].items())
-        typer.echo(f"ballast: lines refused: {rules}; see {out / QUARANTINE}", err=True)
+        typer.echo(f"ballast: lines refused: {rules_text(about['refused'])}; see {out / QUARANTINE}", err=True)
     emit_scoreboard([run.point for run in finished], named.keys, named.words)
     typer.echo(f"{len(finished)} points ({kept} kept from before), {about['steps']} steps: {out / RESULTS_CSV}")
     typer.echo(f"configuration: {about['configuration']}")

@@ -20,7 +20,7 @@ from controller.operations.reading import Reader
 from controller.operations.stopped import DEMO
 from controller.process.clock import wall_ms
 from controller.process.interrupts import note_interrupts
-from controller.process.paths import RUN
+from controller.process.paths import RUN, make_folder
 from controller.testbed.demo.figures import DemoFigures
 from controller.testbed.demo.pictures import NoPictures, take_pictures
 from controller.testbed.demo.scenario import LEAST_S, RELIEF_S, Highlights, Scenario
@@ -61,6 +61,7 @@ def demo(
         check_unused(where)
         # what cannot be is told before anything starts; the demo does not read the file of another cluster
         load_settings(None, DEMO, sets or [], env={**os.environ, ENV_CONF: ""})
+        make_folder(where, f"--dir {where}")
         # the screen closes before anything else is printed, or the live view would overwrite it
         with note_interrupts(), screen:
             figures, asked = _run(where, brokers, minutes, sets or [], screen, typed_ms, pictured=not drawn)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from controller.backtest.recording.input import rules_text
 from controller.cli.decision_text import predicted_text
 from controller.cli.evidence_text import kind_text, why_text
-from controller.cli.options import PROBLEM, USAGE, interrupt_on_sigterm, new_app
+from controller.cli.options import interrupt_on_sigterm, new_app, report_error
 from controller.cli.show import emit_table, time_text
-from controller.domain.errors import BadRecord, BallastError, ConfigError
+from controller.domain.errors import BadRecord, BallastError
+from controller.loads.recorded import Recorded
 from controller.operations.text import count_text
-from controller.process.paths import RUN
+from controller.process.paths import RUN, check_folder, make_folder
 from controller.testbed.local_cluster import LocalCluster
 from controller.testbed.replay import ReplayResult, read_recording, replay
 from controller.testbed.replay_progress import ReplayProgress
@@ -38,12 +41,13 @@ def replay_reports(
     keep: Annotated[Path | None, typer.Option(help="Keep Kafka, tables and logs in this folder.")] = None,
 ) -> None:
     """Send recorded load reports through Kafka and the whole pipeline, in shadow mode and by record time."""
+    if keep is not None:
+        check_folder(keep, f"--keep {keep}")
     folder = keep or Path(tempfile.mkdtemp(prefix="replay-", dir=_run_folder()))
     try:
         result = _replay_file(file, folder, profile, sets or [], speed)
     except (BallastError, OSError) as error:
-        typer.echo(f"ballast replay-reports: {error}", err=True)
-        raise typer.Exit(USAGE if isinstance(error, ConfigError) else PROBLEM) from None
+        raise report_error(error) from None
     finally:
         if keep is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -51,7 +55,7 @@ def replay_reports(
 
 
 def _replay_file(file: Path, folder: Path, profile: str, sets: list[str], speed: float) -> ReplayResult:
-    records = read_recording(file, _tell_left_out)
+    records = _read(file)
     with (
         interrupt_on_sigterm(),
         ReplayProgress() as progress,
@@ -63,12 +67,24 @@ def _replay_file(file: Path, folder: Path, profile: str, sets: list[str], speed:
         return replay(cluster, records, speed, count=progress.count)
 
 
-def _tell_left_out(error: BadRecord) -> None:
-    typer.echo(f"ballast replay-reports: left out: {error.text}", err=True)
+def _read(file: Path) -> list[Recorded]:
+    """The reports of the file; one line says what was left out of it, however much that is."""
+    refused: Counter[str] = Counter()
+    first: list[str] = []
+
+    def note(error: BadRecord) -> None:
+        refused[error.rule_id] += 1
+        if not first:
+            first.append(error.text)
+
+    records = read_recording(file, note)
+    if refused:
+        typer.echo(f"ballast: lines refused: {rules_text(refused)}; the first: {first[0]}", err=True)
+    return records
 
 
 def _run_folder() -> Path:
-    RUN.mkdir(parents=True, exist_ok=True)
+    make_folder(RUN)
     return RUN
 
 

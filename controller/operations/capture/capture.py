@@ -28,6 +28,7 @@ from controller.operations.capture.config_file import config_text
 from controller.operations.capture.hashing import Hashing, hashing_of
 from controller.operations.capture.slice import Slice, read_evidence, read_loads, read_rounds, read_slice
 from controller.operations.reading import Reader
+from controller.process.paths import make_folder
 from schemas.catalog import TABLES
 
 CONFIG = "ballast.yaml"
@@ -47,6 +48,7 @@ def capture(settings: Settings, folder: Path, since_ms: int, until_ms: int, hash
     of = read_slice(reader, since_ms, until_ms)
     loads = read_loads(reader, of, reader.window_ms)
     hashing = hashing_of(of, read_rounds(reader, of), loads) if hash_names else None
+    make_folder(folder)
     writer = _Writer(TableRoot(folder / TABLES_FOLDER))
     for name, rows in _loads(reader, of, hashing):
         writer.add(name, rows)

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from signal import SIGCONT, SIGSTOP
 from types import TracebackType
 
@@ -60,9 +61,8 @@ class PulsarCluster:
         """The cluster of a folder. Raises ConfigError if it holds none."""
         spec = read_spec(folder.resolve())
         if spec is None:
-            raise ConfigError(
-                f"{folder} holds no Pulsar cluster: start one with `ballast pulsar dev up --dir {folder}`"
-            )
+            start = f"ballast pulsar dev up --dir {quote(str(folder))}"
+            raise ConfigError(f"{folder} holds no Pulsar cluster: start one with `{start}`")
         return cls(folder, spec, tell)
 
     def __enter__(self) -> PulsarCluster:

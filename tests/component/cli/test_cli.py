@@ -366,6 +366,8 @@ def test_explain_knows_rounds_brokers_and_bundles(document: Any, ballast: Any, r
     code, _, err = ballast("explain nobody")
     assert code == 1
     assert err.startswith("ballast: nothing is named nobody")
+    code, _, err = ballast("explain", "")
+    assert (code, err.startswith("ballast: nothing is named '': give a decision")) == (1, True)
 
 
 def test_rounds_that_decided_against_a_broker_alike_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -608,6 +610,7 @@ def test_what_cannot_be_is_one_line_and_a_code(ballast: Any) -> None:
         ("split shop/orders/0x0_0x1", 2, "is not tenant/namespace/0xLLLLLLLL_0xUUUUUUUU"),
         ("split shop/orders/0x00000000_0x20000000 --boundary 0x1ffffffff", 2, "no hash between"),
         ("topic unload nonsense", 2, "is not persistent://"),
+        ("strategy threshold --challengers steady,threshold", 2, "'threshold' is the strategy in charge, so it is no"),
         ("mode sideways", 2, "none of shadow, live, paused"),
         ("drain b1:8080", 1, "no Kafka answers at 127.0.0.1:1"),
         ("brokers --set control.lease_ns=1", 2, "unknown key control.lease_ns"),
@@ -620,6 +623,9 @@ def test_what_cannot_be_is_one_line_and_a_code(ballast: Any) -> None:
         ("stauts", 2, "ballast: no command 'stauts'; the nearest is status"),
         ("journal --since yesterday", 2, "`ballast journal --help`"),
         ("namespace create shop/x --bundles 0", 2, "ballast namespace create: Invalid value for '--bundles'"),
+        ("bundles --limit -1", 2, "Invalid value for '--limit': '-1' should be greater than or equal to 1;"),
+        ("ui --port 70000", 2, "Invalid value for '--port': '70000' should be less than or equal to 65535;"),
+        ("bundles --limit many", 2, "'many' should be a valid integer"),
         ("topic destroy x", 2, "No such command 'destroy'"),
     ):
         ended, out, err = ballast(line)
@@ -658,6 +664,31 @@ def test_what_hinders_a_start_is_one_line(
     assert err.count("\n") == 1
 
 
+@pytest.mark.parametrize("line", ["init", "demo --dir", "kafka up --dir", "spark up --dir", "pulsar dev up --dir"])
+def test_a_place_where_no_folder_can_be_is_told_with_the_next_step(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file" / "deeper", "/proc/abc"):
+        with pytest.raises(SystemExit) as ended:
+            main([*line.split(), str(place)])
+        err = capsys.readouterr().err
+        assert (ended.value.code, err.count("\n")) == (2, 1)
+        assert f"{place} cannot be used" in err
+        assert "name a folder that can be written to" in err
+
+
+def test_what_to_type_next_can_be_typed_where_the_folder_has_spaces(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "mit Leer zeichen"
+    with pytest.raises(SystemExit):
+        main(["init", str(folder)])
+    out = capsys.readouterr().out
+    assert f"`ballast config check --conf '{folder}/ballast.yaml'`" in out
+    assert f"`systemd-sysusers '{folder}/sysusers/ballast.conf'`" in out
+
+
 def test_whoever_has_read_enough_gets_no_complaint(run: ShortRun) -> None:
     argv = [sys.executable, "-m", "controller.cli.main", "journal", "--limit", "100000"]
     argv += ["--set", f"tables.root={run.root.root}"]
@@ -666,6 +697,13 @@ def test_whoever_has_read_enough_gets_no_complaint(run: ShortRun) -> None:
         assert reader.stderr is not None
         reader.stdout.close()
         assert reader.stderr.read() == ""
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_output_is_no_error(closed: str, run: ShortRun) -> None:
+    command = f"{sys.executable} -m controller.cli.main rounds --set tables.root={run.root.root} {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stderr, bool(done.stdout)) == (0, "", closed == "2>&-")
 
 
 def test_configuration_is_shown_with_origins(document: Any) -> None:

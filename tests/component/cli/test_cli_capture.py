@@ -198,6 +198,13 @@ def test_hashed_names_leave_nothing_of_the_names_and_the_same_plans(
     assert {e.attempt_id: e.data["plan_hash"] for e in entries if "plan_hash" in e.data} == stored
 
 
+def test_the_command_that_replays_a_slice_can_be_typed(ballast: Ballast, tmp_path: Path) -> None:
+    folder = tmp_path / "with a space"
+    code, out, _ = ballast("capture", str(folder), "--since", str(START_MS))
+    assert code == 0
+    assert out.endswith(f"\nballast replay --all --conf '{folder}/ballast.yaml'\n")
+
+
 def test_what_cannot_be_captured_is_one_line(ballast: Ballast, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()

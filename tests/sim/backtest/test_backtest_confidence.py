@@ -26,6 +26,9 @@ def graded(lasted_ms: int, rounds: int = 1_440, results: list[PointResult] = TWO
     ("lasted_ms", "rounds", "grade", "why"),
     [
         (5 * MINUTE_MS, 31, Grade.NONE, "5 minutes, 31 rounds: too short to choose by"),
+        (0, 1, Grade.NONE, "a single step, 1 round: too short to choose by"),
+        (20_000, 2, Grade.NONE, "20 seconds, 2 rounds: too short to choose by"),
+        (MINUTE_MS, 6, Grade.NONE, "1 minute, 6 rounds: too short to choose by"),
         (5 * MINUTE_MS, 1, Grade.NONE, "5 minutes, 1 round: too short to choose by"),
         (HOUR_MS - 1, 360, Grade.NONE, "60 minutes, 360 rounds: too short to choose by"),
         (HOUR_MS, 360, Grade.LOW, "1.0 hours, 360 rounds: what repeats daily was not seen"),
@@ -62,7 +65,7 @@ def test_minutes_of_recording_recommend_nothing() -> None:
     configured = (BASE.steady.churn, BASE.steady.tolerance)
     assert (found.settings["steady.churn"], found.settings["steady.tolerance"]) == configured
     assert found.kept == set(found.settings)
-    assert found.reasons[1].startswith("In these 5 minutes the most even point was `steady` with")
+    assert found.reasons[1].startswith("Over 5 minutes the most even point was `steady` with")
     assert found.advice == ("The recording lasts 5 minutes: what repeats daily is not in it. Replay a day or more.",)
 
 

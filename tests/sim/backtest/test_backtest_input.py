@@ -47,6 +47,13 @@ def test_reports_as_agents_send_them(tmp_path: Path) -> None:
     assert not (tmp_path / "q.jsonl").exists()
 
 
+def test_a_step_longer_than_the_recording_is_refused(tmp_path: Path) -> None:
+    source, lasts_ms = str(lines_in(tmp_path / "r.jsonl", good())), 4 * STEP_MS
+    assert len(read_input(source, lasts_ms, Overrides(), tmp_path / "q.jsonl").recording.at_ms) <= 2
+    with pytest.raises(ConfigError, match=f"a step of {lasts_ms + 1} ms is longer than .* lasts {lasts_ms} ms: give"):
+        read_input(source, lasts_ms + 1, Overrides(), tmp_path / "q.jsonl")
+
+
 def test_compressed_lines_are_the_same(tmp_path: Path) -> None:
     plain = lines_in(tmp_path / "r.jsonl", good())
     packed = tmp_path / "r.jsonl.gz"

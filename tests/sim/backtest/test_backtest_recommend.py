@@ -167,6 +167,12 @@ def test_without_steady_it_asks_for_it() -> None:
     assert said.advice[0].startswith("`steady` is not among the points")
 
 
+@pytest.mark.parametrize("finished", [[], [point("average")]])
+def test_an_interrupted_run_is_told_to_continue_and_nothing_else(finished: list[PointResult]) -> None:
+    (line,) = recommend(finished, DAY_MS, BASE, unfinished=3).advice
+    assert line == "3 points did not finish: run the same command again, which continues."
+
+
 def test_another_strategy_may_win_and_only_what_it_reads_is_recommended() -> None:
     other = replace(
         point("threshold", max_best=1.0, moves=3), knobs={"steady.tolerance": 0.05, "shed.difference": 0.05}

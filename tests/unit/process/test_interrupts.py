@@ -13,7 +13,13 @@ import psutil
 import pytest
 
 from controller.process.detached import DetachedProcess
-from controller.process.interrupts import check_interrupt, delay_interrupts, note_interrupts, run_interruptibly
+from controller.process.interrupts import (
+    check_interrupt,
+    delay_interrupts,
+    no_interrupt_for_children,
+    note_interrupts,
+    run_interruptibly,
+)
 from controller.testbed.local_cluster import LocalCluster
 
 SLEEP = ("sleep", "60")
@@ -93,6 +99,19 @@ def test_an_ignored_signal_stays_ignored_and_other_threads_pass() -> None:
     thread.start()
     thread.join()
     assert passed
+
+
+def test_ctrl_c_spares_a_child_from_its_first_instruction() -> None:
+    with no_interrupt_for_children():
+        child = subprocess.Popen(SLEEP)
+    try:
+        child.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(0.2)
+    finally:
+        child.kill()
+        child.wait()
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def noting(run: Any) -> None:

@@ -263,6 +263,8 @@ def test_the_end_names_the_folder_and_what_to_type(tmp_path: Path) -> None:
     assert any(line.endswith("explain 1795313850000-0000") for line in told)
     assert any(f"BALLAST_CONF={tmp_path}/ballast.yaml" in line for line in told)
     assert any(line.endswith(" ui") for line in told)
+    spaced = list(next_lines(tmp_path / "a b", []))
+    assert f"look around: export BALLAST_CONF='{tmp_path}/a b/ballast.yaml'" in spaced
 
 
 def test_without_a_checkout_the_end_names_files_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

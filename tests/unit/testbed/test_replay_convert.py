@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from controller.agent.reports.report import BUNDLE_FIELDS as REPORTED
+from controller.cli.main import main
+from controller.cli.tryout.replay_reports import _read
 from controller.config.load import load_settings
 from controller.domain.errors import BadRecord
 from controller.domain.ids import Session
@@ -120,6 +122,28 @@ def test_a_file_that_is_no_recording_is_refused(tmp_path: Path, text: str, wante
     file.write_text(text)
     with pytest.raises(BadRecord, match=wanted):
         read_recording(file)
+
+
+def test_lines_that_are_left_out_are_summed_up_in_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "recording.jsonl"
+    file.write_text('{"ts": 1}\n' + "garbage\n" * 300 + RECORDING.read_text())
+    assert len(_read(file)) == 186
+    assert capsys.readouterr().err == (
+        "ballast: lines refused: not_json: 300, recording: 1; the first: line 1: broker is None, "
+        "wanted text; wanted are ts, broker and report\n"
+    )
+
+
+def test_a_file_of_nothing_else_ends_in_one_line_and_the_code_of_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "garbage.jsonl"
+    file.write_text("garbage\n" * 300)
+    with pytest.raises(SystemExit) as ended:
+        main(["replay-reports", str(file)])
+    err = capsys.readouterr().err
+    assert (ended.value.code, err.count("\n")) == (2, 1)
+    assert err.startswith(f"ballast: {file} has no reports: line 1 is no JSON")
 
 
 def test_the_last_round_is_the_newest_that_the_reports_make_due() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,7 +40,7 @@ def summary_lines(figures: DemoFigures, took_s: float) -> Iterator[str]:
 def next_lines(where: Path, asked: Sequence[tuple[str, str]]) -> Iterator[str]:
     """What to type next about what happened in this run."""
     yield f"tables, logs and configuration: {where}"
-    yield f"look around: export BALLAST_CONF={where / 'ballast.yaml'}"
+    yield f"look around: export BALLAST_CONF={shlex.quote(str(where / 'ballast.yaml'))}"
     command = command_name()
     for name, about in asked:
         yield f"  {command} explain {name}"

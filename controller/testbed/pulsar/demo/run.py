@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from controller.process.paths import make_folder
 from controller.testbed.demo.screen.base import Watching
 from controller.testbed.demo.screen.plain import PlainLines
 from controller.testbed.demo.screen.view import LiveView
@@ -24,6 +25,7 @@ def run_demo(where: Path, spec: ClusterSpec, console: Console, *, drawn: bool, s
     """Run it and stop everything. `drawn`: a live view instead of lines. Raises ConfigError for a used folder."""
     import_pulsar()
     check_unused(where, "ballast")
+    make_folder(where, f"--dir {where}")
     screen: Watching = LiveView(console) if drawn else PlainLines(console)
     with screen:
         pulsar = PulsarCluster(where / "pulsar", spec, screen.doing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from controller.backtest.recording.prepared import round_ends
 from controller.brokers.pulsar.admin_commands import split_command, unload_command
 from controller.domain.decision import DecisionKind
 from controller.domain.ids import Bundle
+from controller.domain.load import MAKE_LOAD_KNOWN
 from controller.domain.settings.policy import PolicySettings, ResourceWeights
 from controller.loads.recorded import Overrides
 from controller.process.paths import ROOT
@@ -80,6 +82,26 @@ def test_nothing_known_of_any_load_is_said(cluster: StandIn, capsys: pytest.Capt
     assert any("nic_gbps" in note for note in found["notes"])
 
 
+def test_without_cpu_no_broker_has_a_level_and_the_next_step_is_that_of_a_backtest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [json.loads(line) for line in REAL.read_text().splitlines()]
+    for row in rows:
+        row.get("report", {}).pop("cpu", None)
+    (tmp_path / "r.jsonl").write_text("\n".join(json.dumps({**row, "process_cpu": {}}) for row in rows))
+    assert ballast("pulsar", "advise", str(tmp_path / "r.jsonl")) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^127.0.0.1:18081 +unknown +- ", out, re.MULTILINE)
+    assert f"the load of no broker is known: {MAKE_LOAD_KNOWN}\n" in out
+
+
+def test_an_address_in_the_place_of_a_recording_gets_its_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ballast("pulsar", "advise", "http://broker:8080") == 2
+    assert "http://broker:8080 is an address, not a recording: write --service-url http://" in capsys.readouterr().err
+    assert ballast("pulsar", "advise", "broker:8080") == 2
+    assert "'broker:8080' does not exist: name a recording, or a cluster with --s" in capsys.readouterr().err
+
+
 def test_a_cluster_that_cannot_be_reached_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert ballast("pulsar", "advise", "--service-url", "http://127.0.0.1:1") == 1
     err = capsys.readouterr().err
@@ -108,6 +130,8 @@ def test_the_recording_of_a_real_cluster(capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr().out
     assert "pulsar-admin namespaces unload --bundle" in out
     assert "127.0.0.1:18083" in out
+    configuration = "defaults; profile local; --set shedding.cpu_weight=0.0, pulsar_cluster.nic_gbps=0.01"
+    assert out.endswith(f"configuration: {configuration}\n")
 
 
 def test_rounds_see_the_averages_and_owners_of_their_window(tmp_path: Path) -> None:
