@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,6 +49,13 @@ def lived(built: ClusterBuilder, rounds: int) -> list[RoundResult]:
 
 def used(built: ClusterBuilder) -> list[float]:
     return [float(row["cpu_usage"]) for row in built.brokers.values()]
+
+
+def give(built: ClusterBuilder, row: dict[str, Any], broker: str) -> None:
+    """Let the broker own the row's bundle; what brokers use stays as it is."""
+    row["broker"] = broker
+    record = built.state.bundles[row["bundle"]]
+    built.state.bundles[row["bundle"]] = replace(record, by=built.state.brokers[broker].session)
 
 
 def pauses(built: ClusterBuilder, broker: str) -> None:
@@ -103,10 +111,7 @@ class TestFilled:
         for at, more in enumerate(unlike):
             built.brokers[f"b{at}"]["cpu_usage"] += more
         for row in built.bundles[:back]:
-            row["broker"] = "b8"
-            built.state.bundles[row["bundle"]] = replace(
-                built.state.bundles[row["bundle"]], by=built.state.brokers["b8"].session
-            )
+            give(built, row, "b8")
         lived(built, 2 * PATIENCE)
         assert used(built)[8] >= 6
 
@@ -116,6 +121,25 @@ class TestFilled:
         lived(built, 3)
         pauses(built, "b0")
         assert not [move for result in lived(built, 3 * PATIENCE) for move in moves(result)]
+
+    def test_a_broker_whose_one_large_bundle_pauses_is_not_filled_with_others(self) -> None:
+        built = based(2, *[12.0] * 8)
+        broker(built, "b8", 2, 60)
+        built.bundle("b8", cpu=60)
+        lived(built, 3)
+        pauses(built, "b8")
+        assert not [move for result in lived(built, 3 * PATIENCE) for move in moves(result)]
+
+    def test_a_broker_that_was_drained_or_has_restarted_is_filled_though_it_has_worked_before(self) -> None:
+        for restarted in (False, True):
+            built = based(2, *[12.0] * 8)
+            lived(built, 2)
+            for row in (row for row in built.bundles if row["broker"] == "b0"):
+                give(built, row, "b1")
+            built.broker("b0", cpu=2.0, drained=not restarted, incarnation=1 + restarted)
+            lived(built, 2)
+            built.broker("b0", cpu=2.0, incarnation=1 + restarted)
+            assert {move.target for result in lived(built, 3 * PATIENCE) for move in moves(result)} == {"b0"}
 
     @pytest.mark.parametrize("bases", [[5, 9, 12, 14, 18, 22, 25], [25, 5, 14, 9, 18, 22, 12]])
     @pytest.mark.parametrize("carry", [3, 4, 5])

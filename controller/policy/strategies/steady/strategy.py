@@ -23,7 +23,7 @@ from controller.policy.strategies.steady.timing import judge
 from controller.policy.strategies.steady.usage import Usage
 from controller.policy.view.snapshot import Snapshot
 
-MEMORY_VERSION = 3
+MEMORY_VERSION = 4
 
 
 class Steady:
@@ -34,7 +34,8 @@ class Steady:
     traits = Traits(knobs=("steady",), estimates=True, early=True)
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
-        """Memory: `v`, `brokers` (id -> incarnation and how long it has been above or below), `advised`; integers."""
+        """Memory: `v`, `brokers` (id -> incarnation, how long it has been above or below, whether it has worked),
+        `advised`; integers."""
         memory = memory if memory.get("v") == MEMORY_VERSION else {}
         model = Model(snapshot, Usage.of(snapshot), settings.shed.overloaded_threshold)
         timing = judge(snapshot, model, settings.steady.tolerance, memory)

@@ -10,7 +10,8 @@ not follow traffic, nobody knows how much of it a move would shift: a broker is 
 is far above the level.
 
 A broker *wants filling* when its bundles bring it next to nothing of what they could: at once, or, when they bring a
-little or are hardly any, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
+little, or are hardly any and it has never carried its share of the traffic, after `PATIENCE` rounds. It goes on wanting
+until it is close to the level.
 """
 
 from __future__ import annotations
@@ -85,16 +86,18 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     begun = begun or any(_is_uneven(deviation[pool.takes_part]) for pool in model.parts)
     sources = above if begun else np.zeros(len(part), bool)
     runs, idle, brokers = np.zeros(len(part), np.int64), np.zeros(len(part), bool), {}
-    fillable, empty = model.fillable(), _find_empty(snapshot, model)
+    fillable, working = model.fillable(), _find_working(snapshot, model)
+    empty = _find_empty(snapshot, model, working)
     for at, name in enumerate(snapshot.brokers):
-        run, low, filling = kept.get(name, (0, 0, 0))
+        run, low, filling, worked = kept.get(name, (0, 0, 0, 0))
+        worked = int(bool(worked and snapshot.eligible[at]) or working[at])
         if part[at]:
             run = run + 1 if above[at] else 0
-            low = low + 1 if deviation[at] <= LITTLE * fillable[at] or empty[at] else 0
+            low = low + 1 if deviation[at] <= LITTLE * fillable[at] or (empty[at] and not worked) else 0
             wants = low >= PATIENCE or deviation[at] <= NOTHING * fillable[at] or bool(filling)
             filling = int(wants and deviation[at] <= -FILLED)
         runs[at], idle[at] = run, bool(filling)
-        brokers[name] = [int(snapshot.incarnation[at]), run, low, filling]
+        brokers[name] = [int(snapshot.incarnation[at]), run, low, filling, worked]
     return Timing(
         sources=sources,
         idle=idle & part,
@@ -115,24 +118,32 @@ def _begin_errors(brokers: int) -> float:
     return slope * (min(max(brokers, few), many) - few) + fewer
 
 
-def _find_empty(snapshot: Snapshot, model: Model) -> Bools:
+def _find_working(snapshot: Snapshot, model: Model) -> Bools:
+    """[B] that carry at least half of their share of the traffic of their pool."""
+    working = np.zeros(len(snapshot.brokers), bool)
+    for pool in model.parts:
+        part = np.flatnonzero(pool.takes_part)
+        of_size = pool.size[part] / pool.size[part].sum()
+        working[part] = _shares(snapshot.totals[part][:, DRIVER_COLUMNS]) > WORKING * of_size
+    return working
+
+
+def _find_empty(snapshot: Snapshot, model: Model, working: Bools) -> Bools:
     """[B] in lightly used pools, who holds hardly any bundles and, by the readings, uses clearly less than brokers with
     traffic. Deviations do not show it there: they are measured against no less than LEAST_LEVEL.
 
-    One whose bundles pause is not empty: they come back. Where all are idle, what they use tells nothing.
+    Where all are idle, what they use tells nothing. One that has worked before may hold a few large bundles that pause.
     """
     empty = np.zeros(len(snapshot.brokers), bool)
     for pool in model.parts:
-        if pool.level >= LEAST_LEVEL:
+        if pool.level >= LEAST_LEVEL or np.count_nonzero(working & pool.takes_part) < LEAST_TELLING:
             continue
         part = np.flatnonzero(pool.takes_part)
         held = np.bincount(model.owner - NOBODY, minlength=len(empty) + 1)[1:][part]
-        of_size = pool.size[part] / pool.size[part].sum()
-        few = held < HARDLY_ANY * of_size * held.sum()
-        working = _shares(snapshot.totals[part][:, DRIVER_COLUMNS]) > WORKING * of_size
-        if few.any() and np.count_nonzero(working) >= LEAST_TELLING:
+        few = held * pool.size[part].sum() < HARDLY_ANY * held.sum() * pool.size[part]
+        if few.any():
             score = snapshot.score[part]
-            empty[part] = few & (score < _clearly_below(score[working].tolist(), score[few].tolist()))
+            empty[part] = few & (score < _clearly_below(score[working[part]].tolist(), score[few].tolist()))
     return empty
 
 
