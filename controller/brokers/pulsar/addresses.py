@@ -103,9 +103,10 @@ class Directory:
     async def _ask_others(self, direct: dict[str, str], failures: dict[str, CallFailed]) -> dict[str, str]:
         """The service URL answered for these itself: another broker knows where they are, the first that answers."""
         for other in list(self._addresses.values())[:MOST_ASKED] if direct else ():
-            found = await self._ask(direct, other, failures)
-            if not any(broker in failures and failures[broker].outcome in _SILENT for broker in direct):
-                return found
+            first = next(iter(direct))  # should the other one hang, then once
+            found = await self._ask([first], other, failures)
+            if first not in failures or failures[first].outcome not in _SILENT:
+                return found | await self._ask([broker for broker in direct if broker != first], other, failures)
         return {broker: answered_at for broker, answered_at in direct.items() if broker not in self._addresses}
 
     async def _ask(self, brokers: Iterable[str], at: str | None, failures: dict[str, CallFailed]) -> dict[str, str]:

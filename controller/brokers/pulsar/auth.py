@@ -226,7 +226,7 @@ async def _call(http: httpx.AsyncClient, method: str, url: str, form: dict[str, 
     endpoint = f"OAuth2 endpoint {_shown(url)}"
     try:
         answer = await http.request(method, url, data=form, headers={"Accept": "application/json"})
-    except httpx.InvalidURL:
+    except (httpx.InvalidURL, ValueError):  # or names that IDNA or UTF-8 cannot express
         raise CredentialsMissing(
             f"{endpoint} is no web address; correct pulsar_cluster.oauth2_issuer_url, or issuer_url in the key file"
         ) from None
@@ -252,7 +252,7 @@ def _scheme_of(url: str) -> str:
     """Empty for what httpx takes for no URL."""
     try:
         return httpx.URL(url).scheme
-    except httpx.InvalidURL:
+    except (httpx.InvalidURL, ValueError):
         return ""
 
 

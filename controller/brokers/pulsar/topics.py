@@ -71,9 +71,9 @@ class TopicReader:
         async with self._parsing:
             if self._workers is None:
                 self._workers = ProcessPoolExecutor(1, get_context("spawn"))
-            with no_interrupt_for_children():  # the parent decides what Ctrl-C means
-                parsing = asyncio.get_running_loop().run_in_executor(self._workers, parse_file, path)
             try:
+                with no_interrupt_for_children():  # the parent decides what Ctrl-C means
+                    parsing = asyncio.get_running_loop().run_in_executor(self._workers, parse_file, path)
                 return await asyncio.wait_for(parsing, self.give_up_s)
             except (asyncio.TimeoutError, asyncio.CancelledError, BrokenProcessPool):
                 _end(self._workers)

@@ -155,6 +155,7 @@ def test_an_issuer_that_does_not_help_is_a_named_outcome_without_a_secret(tmp_pa
         (None, (401, SECRET)), (None, (200, "[]")), (None, (200, "{")), (None, (200, '{"access_token": 7}')),
         (None, (200, '{"access_token": "a\\nb"}')), ({"x": 1}, None), ({"token_endpoint": "file:///etc/passwd"}, None),
         ({"token_endpoint": "http://[::1/token"}, None), ({"token_endpoint": "http://issuer:abc/token"}, None),
+        ({"token_endpoint": "https://a/\ud800"}, None), ({"token_endpoint": "https://xn--/x"}, None),
     ]  # fmt: skip
 
     async def run() -> list[str]:

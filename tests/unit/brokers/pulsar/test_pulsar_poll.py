@@ -210,6 +210,22 @@ def test_a_parser_that_hangs_is_given_up_and_replaced(by_an_order: bool) -> None
     assert list(played(scenario, brokers=1, topics_within_s=3.0)) == [A]
 
 
+def test_a_parser_that_was_killed_while_it_had_nothing_to_do_is_replaced() -> None:
+    async def scenario(cluster: StandIn, poll: ClusterPoll) -> dict[str, Any]:
+        reader, (broker,) = poll._topics, cluster.brokers
+        await poll.start()
+        await reader.read(broker.url)
+        (process,) = reader._workers._processes.values()  # type: ignore[union-attr]
+        process.kill()
+        await asyncio.to_thread(process.join)
+        await asyncio.sleep(0.5)  # the pool notices
+        with pytest.raises(CallFailed):
+            await reader.read(broker.url)
+        return await reader.read(broker.url)
+
+    assert list(played(scenario, brokers=1)) == [A]
+
+
 OLD_AT_ONCE = RuntimeConfiguration({"statsUpdateFrequencyInSecs": "0.001"})
 
 
