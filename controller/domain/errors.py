@@ -23,14 +23,17 @@ import re
 import reprlib
 from collections.abc import Sequence
 
-# Lengths are bounded, as text from outside must not take for ever.
+# Lengths are bounded, as text from outside must not take for ever; tokens of some thousand characters are usual.
 _LOGIN = re.compile(
-    r"(?<=://)[^@:\s]{0,256}:[^@\s]{0,512}@"  # abfss://container@account has none
-    r"|(?:(?<=http://)|(?<=https://))[^@/\s]{1,512}@"  # a token alone
-    r"|(?<![^\s,='\"\[(])[^@:/\s,='\"\[(]{1,256}:[^@/\s,]{1,512}@"  # user:password@host without a scheme
+    r"(?<=://)[^@:\s]{0,256}:[^@\s]{0,4096}@"  # abfss://container@account has none
+    r"|(?:(?<=http://)|(?<=https://)|(?<=pulsar://)|(?<=\+ssl://))[^@/\s]{1,4096}@"  # a token alone
+    r"|(?<![^\s,='\"\[(])[^@:/\s,='\"\[(]{1,256}:(?!\d{1,5}@)[^@/\s,]{1,4096}@",  # user:password@host without a scheme
+    re.IGNORECASE,
 )
 _SECRET_PARAMETER = re.compile(
-    r"([?&][^=&?\s]{0,40}(?:token|passw|secret|key|sig)[^=&?\s]{0,40}=)[^&\s'\"]+", re.IGNORECASE
+    r"([?&;#](?:[\w.-]{0,40}(?:token|passw(?:or)?d|secret)"
+    r"|(?:(?:access|account|api|private|secret|shared)[_.-]?)?key|sig|signature)=)[^&\s'\",;)]+",
+    re.IGNORECASE,
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 SHOWN_CHARS = 80  # of an offending value
@@ -40,7 +43,7 @@ _BRIEF.maxstring = _BRIEF.maxother = SHOWN_CHARS
 
 def without_login(text: str) -> str:
     """The text without the credentials of addresses in it, such as `s3a://KEY:SECRET@bucket`; for display."""
-    return _SECRET_PARAMETER.sub(r"\1***", _LOGIN.sub("***@", text))
+    return _SECRET_PARAMETER.sub(r"\1***", _LOGIN.sub("***@", text) if "@" in text else text)
 
 
 def shown(value: object) -> str:

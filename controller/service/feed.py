@@ -19,7 +19,7 @@ from controller.domain.errors import few_text
 from controller.process import clock
 
 EngineRow = Mapping[str, str | int]  # spark (its version), master, executors, cores
-UNTAKEN_MS = 30_000  # without an acknowledgement for this long, a topic is a trouble; each gets a record a second
+UNTAKEN_MS = 30_000  # without an acknowledgement for this long, a topic is a trouble
 ENTRIES_PER_RECORD = 1_000  # some 300 kB; Kafka accepts up to 8 MiB, and a mass failover writes 50,000 entries
 
 
@@ -77,7 +77,8 @@ class Feed:
     def troubles(self) -> list[str]:
         """Which topics Kafka takes no records for; empty if there are none."""
         silent_ms = {topic: self._boot_ms() - taken_ms for topic, taken_ms in self._taken_ms.items()}
-        silent = [topic for topic, ms in silent_ms.items() if ms > UNTAKEN_MS]
+        most_ms = max(UNTAKEN_MS, 3 * self._repeat_ms)  # in a quiet cluster the feed has no other record
+        silent = [topic for topic, ms in silent_ms.items() if ms > most_ms]
         if not silent:
             return []
         return [f"feed: Kafka has taken no record on {few_text(silent)} for {max(silent_ms.values()) // 1000} s"]

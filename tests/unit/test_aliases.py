@@ -55,7 +55,7 @@ def test_the_plan_is_the_same_in_other_names(name: str, strategy: str) -> None:
 
 
 def test_names_keep_their_order_and_text_is_left_out() -> None:
-    spaces, topics = ["shop/a", "shop/a-b", "shop-x/a"], ["persistent://shop/a/paid"]
+    spaces, topics = ["shop/a", "shop/a-b", "shop-x/a", "shop/b-1-20240115"], ["persistent://shop/a/paid"]
     told = Aliases(["b2:1", "b10:1"], spaces, topics, ["lb1.acme-217-c0ffee11"])
     bundles = [f"{space}/0x00000000_0x80000000" for space in ("shop/a", "shop/a-b", "shop-x/a")]
     assert sorted(map(told.bundle, bundles)) == [told.bundle(name) for name in sorted(bundles)]
@@ -68,6 +68,9 @@ def test_names_keep_their_order_and_text_is_left_out() -> None:
         "who": "", "broker": "broker-002", "to": "unknown", "reason": "405_would_not_improve", "note": "", "url": "",
         "namespace unknown": 1, f"namespace {told.namespace('shop/a')}": 2,
     }  # fmt: skip
+    dated = told.namespace("shop/b-1-20240115")
+    assert told.document({"shop/b-1-20240115": "namespace shop/b-1-20240115"}) == {dated: f"namespace {dated}"}
+    assert told.id("lb1.acme-217-c0ffee11-3-12345678") == "controller-001-3-12345678"
     assert told.document({"attempt_id": "lb1.acme-217-c0ffee11-0-12", "cause": "lb2.acme-9-0badcafe-3-1-0004"}) == {
         "attempt_id": "controller-001-0-12", "cause": "unknown-3-1-0004",
     }  # fmt: skip

@@ -19,7 +19,7 @@ _BUNDLE = re.compile(r"([^/\s]+)/([^/\s]+)/(0x[0-9a-fA-F]{8}_0x[0-9a-fA-F]{8})")
 _TOPIC = re.compile(r"([a-z-]+)://([^/\s]+)/([^/\s]+)/(.+?)(-partition-\d+)?")
 _SESSION = re.compile(r"(.+)#(\d+\.[^.#/]*\.\d+)")
 _BUCKET = re.compile(r"(broker|namespace) (\S+)")  # of rate limits, in a strategy's memory
-_OF_INSTANCE = re.compile(r"(.+-\d+-[0-9a-f]{8})((?:-[0-9]+)*)")  # host, process and a random part; numbers after it
+_OF_INSTANCE = re.compile(r"(.+?-\d+-[0-9a-f]{8})((?:-[0-9]+)*)")  # host, process and a random part; numbers after it
 _CODE = re.compile(r"[\w.+=%\-]*")
 _PEOPLES = frozenset({"who", "why", "text", "detail", "message", "error"})  # keys of what people or programs wrote
 _NAMES = frozenset({"broker", "to", "source", "target", "bundle", "namespace", "topic", "owner", "tenant"})
@@ -82,7 +82,6 @@ class Aliases:
         """A text of any kind: names get their aliases, codes and numbers stay, all else is left out."""
         if key in _PEOPLES:
             return ""
-        text = self.id(text)
         if text in self._brokers:
             return self._brokers[text]
         if text in self._namespaces:
@@ -99,7 +98,7 @@ class Aliases:
             return self.topic(text) if _TOPIC.fullmatch(text) else ""
         if key in _NAMES and text:
             return UNKNOWN
-        return text if _CODE.fullmatch(text) else ""
+        return self.id(text) if _CODE.fullmatch(text) else ""
 
     def document(self, value: Any, key: str = "") -> Any:
         """A JSON document with aliases, in keys as well. A strategy's deflated memory is inflated for it."""

@@ -15,7 +15,13 @@ from controller.domain.errors import without_login
         ("https://TOKEN@host/a", "https://***@host/a"),
         ("kafka = u:p@h:9092,v:q@i:9092", "kafka = ***@h:9092,***@i:9092"),
         ("a 'u:p@h' (u:p@h)", "a '***@h' (***@h)"),
-        ("h/?a=1&api_token=x&b=2", "h/?a=1&api_token=***&b=2"),
+        (f"https://user:{'x' * 3_000}@host/p u:{'x' * 3_000}@h", "https://***@host/p ***@h"),
+        ("HTTPS://tok@host pulsar+ssl://tok@host", "HTTPS://***@host pulsar+ssl://***@host"),
+        ("h/?a=1&api_token=x&b=2#accessToken=y;sig=z", "h/?a=1&api_token=***&b=2#accessToken=***;sig=***"),
+        (
+            "?partitionKey=3&monkey=4&design=5&page_key=2,b1 broker:8080@3",
+            "?partitionKey=3&monkey=4&design=5&page_key=2,b1 broker:8080@3",
+        ),
         ("local@host b1:8080#3.n.1 12:30 t/n/0x00_0x01", "local@host b1:8080#3.n.1 12:30 t/n/0x00_0x01"),
     ],
 )
@@ -24,7 +30,7 @@ def test_credentials_are_left_out(text: str, told: str) -> None:
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("part", ["http://x", "a:b", "u:p ", "?token", "://a:", "?x=key&"])
+@pytest.mark.parametrize("part", ["http://x", "a:b", "u:p ", "?token", "://a:", "?x=key&", "://x:y"])
 def test_no_text_takes_for_ever(part: str) -> None:
     """It was hours, where the timeout ends it now."""
-    assert without_login(part * 20_000)
+    assert without_login(part * 20_000 + "@")

@@ -64,8 +64,21 @@ def test_a_topic_that_takes_no_records_is_a_trouble_until_it_does() -> None:
         NAMES, "i", journal_id="j", tick_ms=10, repeat_ms=10, wall_ms=lambda: 1, boot_ms=lambda: now_ms[0],
     )  # fmt: skip
     feed.start(3)
+    assert feed.troubles() == []
     assert pass_time(UNTAKEN_MS) == []
     assert pass_time(1) == ["feed: Kafka has taken no record on t.heartbeats for 30 s"]
     outbox.refused = ""
     assert pass_time(0) == []
     feed.stop()
+
+
+def test_a_feed_that_says_something_once_a_minute_is_no_trouble() -> None:
+    now_ms = [0]
+    feed = Feed(
+        Outbox(""),  # type: ignore[arg-type]
+        NAMES, "i", journal_id="j", tick_ms=10, repeat_ms=60_000, wall_ms=lambda: 1, boot_ms=lambda: now_ms[0],
+    )  # fmt: skip
+    feed.start(3)
+    feed.stop()
+    now_ms[0] = 61_000
+    assert feed.troubles() == []
