@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.domain.load import FIELD_SCALES, IMPOSSIBLE_FACTOR, RESOURCE_SCALES, RESOURCES, UNKNOWN
-from controller.policy.usage.drivers import DRIVER_COLUMNS
+from controller.policy.usage.drivers import DRIVER_COLUMNS, half_and_half
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Frame, Ints
 
@@ -73,6 +73,14 @@ def weigh(traffic: Floats, unit: Floats) -> Floats:
     return np.asarray(
         traffic[:, 0] * unit[0] + traffic[:, 1] * unit[1] + traffic[:, 2] * unit[2] + traffic[:, 3] * unit[3]
     )
+
+
+def shares_of_traffic(traffic: Floats) -> Floats:
+    """[b] shares of the traffic [b x D], half by messages and half by bytes; all 0 if there is none."""
+    totals = traffic.sum(axis=0)
+    if not totals.any():
+        return np.zeros(len(traffic))
+    return weigh(traffic, half_and_half(totals) / np.where(totals > 0, totals, 1.0))
 
 
 def sum_by(groups: Ints, values: Floats, count: int) -> Floats:

@@ -22,10 +22,11 @@ from controller.policy.strategies.steady.candidates import near, targets_within_
 from controller.policy.strategies.steady.choices import Choices
 from controller.policy.strategies.steady.disruption import UNNOTICED
 from controller.policy.strategies.steady.evidence import NAME, Advice, Evidence
+from controller.policy.strategies.steady.filling import FILLED
 from controller.policy.strategies.steady.model import Model
 from controller.policy.strategies.steady.pairs import Bounds, Candidates, Judged, evaluate
 from controller.policy.strategies.steady.swap import best_swap, least_loaded
-from controller.policy.strategies.steady.timing import FILLED, Timing
+from controller.policy.strategies.steady.timing import Timing
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE
 from controller.policy.view.frame import Ints

@@ -1,0 +1,81 @@
+"""Who wants filling: a broker whose bundles bring it next to nothing of what they could, at once; or, when they bring a
+little, or are hardly any and it is new, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
+
+The last case is that of lightly used clusters. Deviations do not show it: they are measured against no less than
+LEAST_LEVEL. A broker is new until it has carried its share of the traffic since its process started, or since it was
+drained; one that has may hold a few large bundles that pause.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+
+from controller.policy.strategies.steady.model import LEAST_LEVEL, Model
+from controller.policy.usage.bursts import PATIENCE
+from controller.policy.usage.drivers import DRIVER_COLUMNS
+from controller.policy.usage.seen import shares_of_traffic
+from controller.policy.view.frame import NOBODY, Ints
+from controller.policy.view.snapshot import Bools, Snapshot
+
+LITTLE, NOTHING = -600, -900  # of what bundles could bring
+FILLED = 100  # so close to the level it is filled
+HARDLY_ANY = 0.25  # of its share of the bundles
+WORKING = 0.5  # of its share of the traffic
+LEAST_WORKING = 3  # brokers: fewer do not show what is usual
+CLEARLY = 2.0  # standard deviations
+
+
+def judge_filling(snapshot: Snapshot, model: Model, deviation: Ints, before: Ints) -> Ints:
+    """[B x 3] of each broker: rounds that it has been low, whether it wants filling, whether it has worked.
+
+    `deviation`: [B] in permille of the level. `before`: [B x 3] the result of the round before; 0 for new processes.
+    """
+    part, fillable, working = model.takes_part, model.fillable(), _find_working(snapshot, model)
+    low, filling, worked = before.T
+    worked = ((worked > 0) & snapshot.eligible) | working
+    is_low = (deviation <= LITTLE * fillable) | (_find_empty(snapshot, model, working) & ~worked)
+    low = np.where(part, np.where(is_low, low + 1, 0), low)
+    wants = (low >= PATIENCE) | (deviation <= NOTHING * fillable) | (filling > 0)
+    filling = np.where(part, wants & (deviation <= -FILLED), filling)
+    return np.column_stack([low, filling, worked]).astype(np.int64)
+
+
+def _find_working(snapshot: Snapshot, model: Model) -> Bools:
+    """[B] that carry at least half of their share of the traffic of their pool."""
+    working = np.zeros(len(snapshot.brokers), bool)
+    for pool in model.parts:
+        part = np.flatnonzero(pool.takes_part)
+        of_size = pool.size[part] / pool.size[part].sum()
+        working[part] = shares_of_traffic(snapshot.totals[part][:, DRIVER_COLUMNS]) > WORKING * of_size
+    return working
+
+
+def _find_empty(snapshot: Snapshot, model: Model, working: Bools) -> Bools:
+    """[B] in lightly used pools, who holds hardly any bundles and, by the readings, uses clearly less than those that
+    work: where all are idle, what they use tells nothing."""
+    empty = np.zeros(len(snapshot.brokers), bool)
+    for pool in model.parts:
+        if pool.level >= LEAST_LEVEL or np.count_nonzero(working & pool.takes_part) < LEAST_WORKING:
+            continue
+        part = np.flatnonzero(pool.takes_part)
+        held = np.bincount(model.owner - NOBODY, minlength=len(empty) + 1)[1:][part]
+        few = held * pool.size[part].sum() < HARDLY_ANY * held.sum() * pool.size[part]
+        if few.any():
+            score = snapshot.score[part]
+            empty[part] = few & (score < _clearly_below(score[working[part]].tolist(), score[few].tolist()))
+    return empty
+
+
+def _clearly_below(working: list[int], empty: list[int]) -> float:
+    """The score from which a broker no longer counts as clearly below those that work: their median less CLEARLY
+    standard deviations, of those below it (who is above it says nothing; few say less) and of the empty ones.
+
+    Scores are whole numbers, and Python's sums of them exact, however large.
+    """
+    count, ordered = len(working), sorted(working)
+    usual, lower = ordered[count // 2], ordered[: count // 2]
+    below = sum((usual - score) ** 2 for score in lower) / len(lower) * count / (count - 2)
+    apart = sum((len(empty) * score - sum(empty)) ** 2 for score in empty) / len(empty) ** 3
+    return usual - CLEARLY * sqrt(below + apart)
