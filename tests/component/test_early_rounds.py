@@ -189,13 +189,18 @@ def test_a_broker_that_joins_is_no_shift(clock: Clock) -> None:
     assert clock.pass_panes(4) == []
 
 
-def test_a_broker_that_returns_gets_no_more_than_its_usual_limit_has_room_for(clock: Clock) -> None:
-    """Pulsar's brokers tell the whole machine's limit until they look for their quota."""
+def come_back_with_the_whole_machine(clock: Clock) -> None:
+    """Kill a broker, and let it tell the machine's limit when it is back."""
     clock.run.kill("b3:8080")
     clock.run.look_up(*(one.bundle for one in clock.run.state.bundles.values() if one.state is State.FREE))
     clock.to_next_round()
     clock.run.load.cpu_limits["b3:8080"] = 8 * LIMITS["cpu"]
     clock.run.join("b3:8080", incarnation=2)
+
+
+def test_a_broker_that_returns_gets_no_more_than_its_usual_limit_has_room_for(clock: Clock) -> None:
+    """Pulsar's brokers tell the whole machine's limit until they look for their quota."""
+    come_back_with_the_whole_machine(clock)
     moved = moves_of(clock.to_next_round())
     del clock.run.load.cpu_limits["b3:8080"]
     for _ in range(3):
@@ -220,11 +225,7 @@ def test_the_usual_limit_is_known_to_a_worker_that_starts_later_and_without_earl
 
 
 def test_a_plan_believes_the_limit_of_a_broker_that_returns_no_more_than_the_round_does(clock: Clock) -> None:
-    clock.run.kill("b3:8080")
-    clock.run.look_up(*(one.bundle for one in clock.run.state.bundles.values() if one.state is State.FREE))
-    clock.to_next_round()
-    clock.run.load.cpu_limits["b3:8080"] = 8 * LIMITS["cpu"]
-    clock.run.join("b3:8080", incarnation=2)
+    come_back_with_the_whole_machine(clock)
     clock.run.panes(6)
     planned = plan_next_round(clock.run.settings, clock.run.root, clock.run.now_ms).to_json()["moves"]
     clock.run.command("round_now")
