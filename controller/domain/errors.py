@@ -23,7 +23,7 @@ import re
 import reprlib
 from collections.abc import Sequence
 
-# Lengths are bounded, as text from outside must not take for ever; tokens of some thousand characters are usual.
+# Lengths are bounded, so that no text from outside takes for ever. A token may have some thousand characters.
 _LOGIN = re.compile(
     r"(?<=://)[^@:\s]{0,256}:[^@\s]{0,4096}@"  # abfss://container@account has none
     r"|(?:(?<=http://)|(?<=https://)|(?<=pulsar://)|(?<=\+ssl://))[^@/\s]{1,4096}@"  # a token alone

@@ -88,7 +88,7 @@ def _brokers(of: ShadowRound) -> list[dict[str, Any]]:
         rows.append(
             {
                 **score,
-                # of brokers of which nothing is known, the level is none, rather than 0
+                # where no load is known there is no level either, rather than one of 0
                 "mean": score["mean"] if score["score"] is not None or score["mean"] else None,
                 "words": describe_score(reason, skip.evidence if skip else {}, score["score"], receives),
                 "evidence": _short(skip) if skip else {},

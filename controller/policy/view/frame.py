@@ -281,8 +281,8 @@ def namespaces_of(bundles: tuple[str, ...]) -> tuple[tuple[str, ...], Ints]:
 
 def _find_namespace_runs(bundles: Sequence[str]) -> list[tuple[str, int]]:
     """Consecutive bundles of one namespace, as the namespace and their number. In sorted names the ranges of a
-    namespace, `tenant/namespace/0x…`, follow each other: one search finds their end. A name without a range
-    or without a namespace is a run of its own."""
+    namespace, `tenant/namespace/0x…`, follow each other: one search finds their end. A name without a range or without
+    a namespace is a run of its own."""
     runs: list[tuple[str, int]] = []
     at = 0
     while at < len(bundles):

@@ -24,7 +24,7 @@ SPARSE_MS, SPARSE_DRIFT = 3 * MINUTE_MS, 0.1
 WAKING_MS, WAKING_PACE = MINUTE_MS // 6, 0.35  # between rounds; the part of a change of traffic that a round brings
 WAKING_CPU, WARM_CPU, WARMS_UP = 0.35, 0.05, 8.0  # used by anything but bundles: at first, in the end; rounds to 1 / e
 WAKING_NIC, WAKING_FACTOR, WAKING_AT = 0.35, 3.0, (12, 28, 44)
-LIGHT = 0.12
+LIGHT = 0.12  # utilisation
 ASLEEP, NAP, WAKES, NAPS, WAKES_AGAIN, TENFOLD = 0.01, 0.05, 10, 35, 45, 4  # times the traffic at rest; rounds
 
 

@@ -1,9 +1,9 @@
 """`steady`: few moves, each worth it, on what lasts. The default strategy.
 
 Source, bundle and target are chosen together, on all weighted resources, by capacity, against a model that every
-chosen move changes. Beside this file: what brokers use (usage), when to act (timing, filling), what a move
-would bring (model, pairs, swap), what it disrupts (disruption), in which order (planner), what it says of it all
-(evidence). Users turn three knobs (`SteadySettings`); grace and the overload threshold are those of all strategies.
+chosen move changes. Beside this file: what brokers use (usage), when to act (timing, filling), what a move would bring
+(model, pairs, swap), what it disrupts (disruption), in which order (planner), what it says of it all (evidence). Users
+turn three knobs (`SteadySettings`); grace and the overload threshold are those of all strategies.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ that is lost again before it pays. Both are bounded: nothing learned hides a bro
 rounds nobody knows yet what lasts: a cluster in which no broker is overloaded may just be having a burst, and is
 watched, unless a broker is far above the level and the brokers altogether are uneven. Where CPU is nearly idle and does
 not follow traffic, nobody knows how much of it a move would shift: a broker is relieved for its CPU only if its reading
-is far above the level. Who wants filling is told by `filling`.
+is far above the level. `filling` tells who wants filling.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     begun = begun or bool((part & model.full).any())
     begun = begun or any(_is_uneven(deviation[pool.takes_part]) for pool in model.parts)
     sources = above if begun else np.zeros(len(part), bool)
-    before = _remember(snapshot, memory)
+    before = _recall(snapshot, memory)
     runs = np.where(part, np.where(above, before[:, 0] + 1, 0), before[:, 0])
     filling = judge_filling(snapshot, model, deviation, before[:, 1:])
     rows = np.column_stack([snapshot.incarnation, runs, filling]).astype(np.int64).tolist()
@@ -131,7 +131,7 @@ def _is_uneven(deviation: Ints) -> bool:
     return far and float((deviation**2).mean()) > UNEVEN_AT_FIRST**2
 
 
-def _remember(snapshot: Snapshot, memory: Mapping[str, Any]) -> Ints:
+def _recall(snapshot: Snapshot, memory: Mapping[str, Any]) -> Ints:
     """[B x 4] what is remembered of each broker besides its incarnation; 0 of those whose process is another one."""
     known: Mapping[str, Any] = memory.get("brokers", {})
     result = np.zeros((len(snapshot.brokers), 4), np.int64)
