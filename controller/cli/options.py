@@ -21,7 +21,7 @@ from controller.cli.choices import profile_names
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.config.sources import ENV_CONF
-from controller.domain.errors import BadRecord, BallastError, ConfigError, describe_error, without_login
+from controller.domain.errors import BadRecord, BallastError, ConfigError, describe_error
 
 OK, PROBLEM, USAGE = 0, 1, 2
 SILENCED_LOGGERS = ("kafka", "httpx", "controller.bus.producer")
@@ -78,7 +78,7 @@ def _is_of_library(error: Exception) -> bool:
 
 def report_error(error: Exception) -> typer.Exit:
     """Print the error as one line; return the exit to raise."""
-    typer.echo(f"ballast: {without_login(describe_error(error))}", err=True)
+    typer.echo(f"ballast: {describe_error(error)}", err=True)
     return typer.Exit(USAGE if isinstance(error, ConfigError | BadRecord) else PROBLEM)
 
 

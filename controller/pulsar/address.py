@@ -42,7 +42,7 @@ def origin_of(url: str) -> str | None:
         return None
 
 
-def absolute(url: str, location: str) -> str:
+def join_location(url: str, location: str) -> str:
     """The Location of an answer to `url`; itself if it is no address at all, which is refused as such."""
     try:
         return urljoin(url, location)

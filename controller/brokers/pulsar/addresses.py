@@ -14,13 +14,12 @@ from urllib.parse import quote, urlsplit
 
 from controller.brokers.pulsar.admin import PulsarAdmin
 from controller.brokers.pulsar.facts import read_cluster_name, read_runtime_configuration
-from controller.brokers.pulsar.outcomes import Answer, CallFailed, Outcome
+from controller.brokers.pulsar.outcomes import BEFORE_ANSWER, Answer, CallFailed, Outcome
 from controller.domain.errors import BadRecord, label
 from controller.domain.ids import check_broker_id
 from controller.pulsar.address import origin_of
 
-MOST_ASKED = 3  # brokers, one after the other, as each may take its time not to answer
-_SILENT = frozenset({Outcome.UNREACHABLE, Outcome.TIMED_OUT, Outcome.CUT_OFF})
+MOST_ASKED = 3  # brokers, one after the other: each may take long not to answer
 LEADER_PATH = "/admin/v2/brokers/leaderBroker"
 
 
@@ -102,12 +101,14 @@ class Directory:
 
     async def _ask_others(self, direct: dict[str, str], failures: dict[str, CallFailed]) -> dict[str, str]:
         """The service URL answered for these itself: another broker knows where they are, the first that answers."""
-        for other in list(self._addresses.values())[:MOST_ASKED] if direct else ():
-            first = next(iter(direct))  # should the other one hang, then once
+        if not direct:
+            return direct
+        first, *rest = direct  # one that hangs is asked for the first alone
+        for other in list(self._addresses.values())[:MOST_ASKED]:
             found = await self._ask([first], other, failures)
-            if first not in failures or failures[first].outcome not in _SILENT:
-                return found | await self._ask([broker for broker in direct if broker != first], other, failures)
-        return {broker: answered_at for broker, answered_at in direct.items() if broker not in self._addresses}
+            if first not in failures or failures[first].outcome not in BEFORE_ANSWER:
+                return found | await self._ask(rest, other, failures)
+        return direct
 
     async def _ask(self, brokers: Iterable[str], at: str | None, failures: dict[str, CallFailed]) -> dict[str, str]:
         """Ask for each broker's address; return those that were answered without a redirect, with who answered."""

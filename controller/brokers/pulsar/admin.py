@@ -27,7 +27,7 @@ from controller.brokers.pulsar.slots import Slots
 from controller.config.sections.pulsar_cluster import PulsarCluster
 from controller.domain.errors import ConfigError
 from controller.process.access.renewal import keep_renewed
-from controller.pulsar.address import absolute, origin_of
+from controller.pulsar.address import join_location, origin_of
 
 MOST_REDIRECTS = 3
 MOST_BYTES = 16 * 1024 * 1024
@@ -210,7 +210,7 @@ class PulsarAdmin:
                 location = response.headers.get("location")
                 if response.status_code in REDIRECTS and location:
                     answer = Answer(Outcome.REDIRECTED, request.path, origin, response.status_code)
-                    return answer, absolute(url, location)
+                    return answer, join_location(url, location)
                 return await request.receive(response, origin), None
         except httpx.TimeoutException as error:
             what = "no connection" if isinstance(error, httpx.ConnectTimeout) else "no answer"

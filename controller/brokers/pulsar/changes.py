@@ -16,7 +16,7 @@ import httpx
 from controller.brokers.pulsar.admin import MOST_REDIRECTS, PulsarAdmin
 from controller.brokers.pulsar.auth import CredentialsMissing
 from controller.brokers.pulsar.outcomes import words_of
-from controller.pulsar.address import absolute, origin_of
+from controller.pulsar.address import join_location, origin_of
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
@@ -68,7 +68,7 @@ class PulsarChanges:
             if response.status_code not in _REDIRECTS or not location:
                 detail = "" if response.is_success else words_of(response.content)
                 return Sent(response.status_code, tuple(hops), detail)
-            url, params = absolute(url, location), {}  # a Location is whole
+            url, params = join_location(url, location), {}  # a Location is whole
             place = origin_of(url)
             if not self._admin.trusts(place) or len(hops) > MOST_REDIRECTS:
                 detail = f"redirected to {place or 'no web address'}, which is not known, or too often"

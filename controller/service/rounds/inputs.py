@@ -16,12 +16,11 @@ from controller.service.rounds.shifts import ShiftWatch
 
 
 class InputReader:
-    """Reads the inputs of rounds of one configuration. `every`: see `Schedule`."""
+    """Reads the inputs of rounds of one configuration and its schedule."""
 
-    def __init__(self, settings: Settings, tables: TableRoot, every: bool = False) -> None:
-        self._settings, self._tables = settings, tables
+    def __init__(self, settings: Settings, tables: TableRoot, schedule: Schedule) -> None:
+        self._settings, self._tables, self._schedule = settings, tables, schedule
         self._policy = policy_settings(settings)
-        self._watches = schedule_of(settings, every).watches
 
     def may_be_early(self, state: ClusterState) -> bool:
         """Whether the strategy in charge can be asked between two rounds."""
@@ -54,7 +53,7 @@ class InputReader:
             usage=usage,
             early=early,
             by_traffic=by_traffic,
-            figures=shifts.figures if self._watches else {},
+            figures=shifts.figures if self._schedule.watches else {},
         )
 
 

@@ -91,7 +91,9 @@ def plan_next_round(
     usage = LearnedUsage(tables, state.round_at_ms).model
     shifts = ShiftWatch(settings, tables)
     shifts.watch(newest)
-    inputs = InputReader(settings, tables).read(ROUND_ID, max(newest, state.round_at_ms), state, usage, shifts)
+    inputs = InputReader(settings, tables, schedule).read(
+        ROUND_ID, max(newest, state.round_at_ms), state, usage, shifts
+    )
     result = run_round(inputs)
     seen = ShadowRound(result, inputs.brokers, _owners(state))
     advice = replace(advice_of([seen], {}, usable_names=False), rounds=state.rounds)

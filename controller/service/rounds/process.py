@@ -94,8 +94,8 @@ class Rounds:
     def __init__(self, settings: Settings, every_round: bool) -> None:
         self.lagging: frozenset[str] = frozenset()
         tables = table_root(settings)
-        self._inputs = InputReader(settings, tables, every_round)
         self._schedule = schedule_of(settings, every_round)
+        self._inputs = InputReader(settings, tables, self._schedule)
         self._loads = LoadsProgressWatch(tables.again())
         self._follower = Follower(tables.again())
         self._follower.bootstrap()

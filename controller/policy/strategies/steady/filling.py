@@ -2,8 +2,8 @@
 little, or are hardly any and it is new, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
 
 The last case is that of lightly used clusters. Deviations do not show it: they are measured against no less than
-LEAST_LEVEL. A broker is new until it has carried its share of the traffic since its process started, or since it was
-drained; one that has may hold a few large bundles that pause.
+LEAST_LEVEL. A broker is new until it has carried half of its share of the traffic, and again after a restart or a
+drain. One that is not new may hold a few large bundles that pause.
 """
 
 from __future__ import annotations
@@ -53,14 +53,15 @@ def _find_working(snapshot: Snapshot, model: Model) -> Bools:
 
 
 def _find_empty(snapshot: Snapshot, model: Model, working: Bools) -> Bools:
-    """[B] in lightly used pools, who holds hardly any bundles and, by the readings, uses clearly less than those that
-    work: where all are idle, what they use tells nothing."""
+    """[B] which brokers of lightly used pools hold hardly any bundles and, by their readings, use clearly less than
+    those that work. Where all are idle, what they use tells nothing."""
     empty = np.zeros(len(snapshot.brokers), bool)
-    for pool in model.parts:
-        if pool.level >= LEAST_LEVEL or np.count_nonzero(working & pool.takes_part) < LEAST_WORKING:
-            continue
+    light = [pool for pool in model.parts if pool.level < LEAST_LEVEL]
+    light = [pool for pool in light if np.count_nonzero(working & pool.takes_part) >= LEAST_WORKING]
+    held_by = np.bincount(model.owner - NOBODY, minlength=len(empty) + 1)[1:] if light else empty
+    for pool in light:
         part = np.flatnonzero(pool.takes_part)
-        held = np.bincount(model.owner - NOBODY, minlength=len(empty) + 1)[1:][part]
+        held = held_by[part]
         few = held * pool.size[part].sum() < HARDLY_ANY * held.sum() * pool.size[part]
         if few.any():
             score = snapshot.score[part]
@@ -69,10 +70,11 @@ def _find_empty(snapshot: Snapshot, model: Model, working: Bools) -> Bools:
 
 
 def _clearly_below(working: list[int], empty: list[int]) -> float:
-    """The score from which a broker no longer counts as clearly below those that work: their median less CLEARLY
-    standard deviations, of those below it (who is above it says nothing; few say less) and of the empty ones.
+    """The score below which a broker is clearly below those that work: their median less CLEARLY standard deviations.
 
-    Scores are whole numbers, and Python's sums of them exact, however large.
+    The variance is that of the brokers below the median, larger where there are few, and that of the empty ones.
+    Brokers above the median do not count: another process may keep one busy. Scores are whole numbers, and Python's
+    sums of them exact, however large.
     """
     count, ordered = len(working), sorted(working)
     usual, lower = ordered[count // 2], ordered[: count // 2]
