@@ -18,7 +18,7 @@ from controller.domain.errors import first_line
 from controller.service.loop import ControlLoop
 from controller.service.records import Offsets
 from jobs.control_source import collect, read_stream
-from jobs.spark_context import gateway_of, scheduler_pool, tell_in_one_line
+from jobs.spark_context import checkpoint_settings, gateway_of, scheduler_pool, tell_in_one_line
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ def start_control(
             tell_in_one_line(spark.sparkContext, error)
             raise
 
-    with scheduler_pool(spark.sparkContext, POOL):
+    with scheduler_pool(spark.sparkContext, POOL), checkpoint_settings(spark, checkpoint, {}):
         return (
             frame.writeStream.queryName(f"{QUERY_NAME} {loop.instance}")  # names are unique within a session
             .foreachBatch(on_batch)

@@ -1,9 +1,12 @@
-"""What the jobs use of Spark beyond its typed interface: py4j gateway, scheduler pools, JVM loggers, checkpoints in S3.
+"""What the jobs use of Spark beyond its typed interface: py4j gateway, scheduler pools, JVM loggers, checkpoints.
 
 S3 has no atomic rename, by which Spark's usual manager puts a file of a checkpoint into place. The one for S3 writes
 each as an upload that appears when it is complete, and aborts it otherwise. Only the loads query keeps its checkpoint
 there: that of the control query is of no use to anybody but its own run, as the journal says where to go on, and the
 query writes to it several times a second.
+
+On a local disk and without libhadoop, the usual manager runs `readlink` and `chmod` as child processes, thirty of them
+a micro-batch. Another of Spark's runs eight.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from controller.ledger.store.room import NoRoom
 from controller.process.spark_submit import S3A
 
 CHECKPOINT_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+MANAGER_OF_DISK = "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
 MANAGER_OF_S3 = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
 
 log = logging.getLogger(__name__)
@@ -79,7 +83,11 @@ def tell_in_one_line(context: SparkContext, error: BaseException) -> None:
 @contextmanager
 def checkpoint_settings(spark: SparkSession, checkpoint: str, storage_options: Mapping[str, str]) -> Iterator[None]:
     """Start a query inside: it keeps a copy of the session's settings, and other queries of the session have theirs."""
-    wanted = settings_of_s3(storage_options) if _is_in_s3(checkpoint) else {}
+    wanted: dict[str, str] = {}
+    if _is_in_s3(checkpoint):
+        wanted = settings_of_s3(storage_options)
+    elif _is_on_disk(spark, checkpoint) and spark.conf.get(CHECKPOINT_MANAGER, None) is None:
+        wanted = {CHECKPOINT_MANAGER: MANAGER_OF_DISK}
     before: dict[str, str | None] = {name: spark.conf.get(name, None) for name in wanted}
     try:
         for name, value in wanted.items():
@@ -119,3 +127,10 @@ def local_instead(root: str) -> str:
 
 def _is_in_s3(checkpoint: str) -> bool:
     return checkpoint.startswith(f"{S3A}:")
+
+
+def _is_on_disk(spark: SparkSession, checkpoint: str) -> bool:
+    """Whether it is on this machine: a path without a scheme may be in HDFS."""
+    context = spark.sparkContext
+    path = gateway_of(context).jvm.org.apache.hadoop.fs.Path(checkpoint)
+    return str(path.getFileSystem(scala_context_of(context).hadoopConfiguration()).getScheme()) == "file"
