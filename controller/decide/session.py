@@ -13,6 +13,7 @@ reads from its tables, though without a journal, and the same plan is made of it
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -39,6 +40,7 @@ from controller.policy.view.tabulate import quantise
 REPORTS = 6 * MIN_REPORTS  # a line covers a whole window: as many reports as a minute has
 UNDERWAY_MS = 180_000  # brokers report once a minute (Pulsar's shortest interval); a report or two may be lost
 MOST_AHEAD_MS = 24 * 3_600_000  # of the line before
+HARDLY_ANY = 0.25  # of a broker's bundles
 EPOCH = 1  # nobody else decides between two lines, so every decision is made on the newest epoch
 SMALLEST_MEMORY_BYTES = 1e6  # a smaller limit of memory is in MiB, as Pulsar's brokers report it
 LARGEST_SUM = 2.0**61  # in quantised units
@@ -130,6 +132,7 @@ class DecideSession:
         rows = np.lexsort((reporter, at)) if len(at) != len(self._names.sorted) else _inverse(at)
         bundle, reporter = at[rows], reporter[rows]
         fields, totals = _quantised_fields(line, rows, by_name)
+        facts = self._broker_facts(line)
         owner = self._owner(bundle, reporter, brokers)
         self._note_moves(owner, brokers, line.now_ms)
         status = self._carry_on(owner, brokers, line.now_ms)
@@ -139,7 +142,7 @@ class DecideSession:
             LIVE,
             brokers,
             self._names.sorted,
-            broker={name: values[order] for name, values in self._broker_facts(line).items()},
+            broker={name: values[order] for name, values in facts.items()},
             bundle={"owner": owner, "status": status, "epoch": EPOCH, "moved_at_ms": self._moved_at_ms},
             row={"bundle": bundle, "reporter": reporter, "reports": REPORTS},
             usage=usage[order],
@@ -206,11 +209,14 @@ class DecideSession:
         return status
 
     def _broker_facts(self, line: Line) -> dict[str, Ints]:
-        """[B] columns in the line's order. A broker that comes back, or comes back empty, is another process."""
+        """[B] columns in the line's order. A broker that comes back is another process, and so is one that has lost
+        nearly all of its bundles otherwise than by this session's moves while members changed."""
         held = dict(zip(line.brokers, line.held.tolist(), strict=True))
+        left = Counter(move.source for move in self._underway.values())
         for name in line.brokers:
-            restarted = line.members_changed and self._held.get(name, 0) > 0 and not held[name]
-            if restarted or name not in self._held:
+            stayed = self._held.get(name, 0) - left[name]
+            lost = not held[name] or held[name] < HARDLY_ANY * stayed
+            if name not in self._held or (line.members_changed and self._held[name] and lost):
                 self._incarnations[name] = self._incarnations.get(name, 0) + 1
         self._held = held
         here = np.ones(len(line.brokers), np.int64)

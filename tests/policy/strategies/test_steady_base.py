@@ -141,6 +141,42 @@ class TestFilled:
             built.broker("b0", cpu=2.0, incarnation=1 + restarted)
             assert {move.target for result in lived(built, 3 * PATIENCE) for move in moves(result)} == {"b0"}
 
+    @pytest.mark.parametrize(("work", "parts"), [(12.0, 20), (18.0, 20), (6.0, 20), (12.0, 4)])
+    @pytest.mark.parametrize("unused", [0, 1])
+    def test_a_broker_with_one_hot_bundle_and_a_newcomer_with_an_unused_one_change_nothing(
+        self, work: float, parts: int, unused: int
+    ) -> None:
+        built = based(1, *[work] * 7, parts=parts)
+        broker(built, "b7", 1, work)
+        built.bundle("b7", cpu=work)
+        broker(built, "b8", 1, 0)
+        for _ in range(unused):
+            built.bundle("b8", cpu=0)
+        lived(built, 3 * PATIENCE)
+        assert used(built)[8] >= 0.5 * work
+
+    def test_a_paused_broker_that_misses_a_report_is_not_filled_with_others(self) -> None:
+        built = based(2, *[12.0] * 8)
+        broker(built, "b8", 2, 60)
+        built.bundle("b8", cpu=60)
+        lived(built, PATIENCE)
+        pauses(built, "b8")
+        lived(built, 2)
+        built.brokers["b8"]["reports"] = 0
+        assert not moves(built.round())
+        built.later()
+        built.brokers["b8"]["reports"] = 12
+        assert not [move for result in lived(built, 3 * PATIENCE) for move in moves(result)]
+
+    def test_a_newcomer_that_was_busy_for_a_minute_is_filled(self) -> None:
+        built = based(1, *[12.0] * 8)
+        broker(built, "b8", 1, 8)
+        built.bundle("b8", cpu=8)
+        lived(built, 1)
+        pauses(built, "b8")
+        lived(built, 3 * PATIENCE)
+        assert used(built)[8] >= 6
+
     @pytest.mark.parametrize("bases", [[5, 9, 12, 14, 18, 22, 25], [25, 5, 14, 9, 18, 22, 12]])
     @pytest.mark.parametrize("carry", [3, 4, 5])
     def test_where_all_idle_brokers_without_bundles_stay_empty(self, bases: list[float], carry: int) -> None:

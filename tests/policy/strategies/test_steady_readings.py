@@ -194,3 +194,23 @@ def test_a_broker_whose_load_has_just_come_says_so() -> None:
     (why,) = [found for found in cluster.skipped if found.source == "b:1"]
     assert (cluster.owner[str(come)], why.reason) == ("b:1", Reason.GRACE_PERIOD)
     assert why.evidence["bundles_lost"] == {Reason.GRACE_PERIOD.value: 1}
+
+
+@pytest.mark.parametrize(("base", "new"), [(12.0, 5.0), (10.0, 4.0)])
+@pytest.mark.parametrize("sizes", [1, 2])
+def test_a_trace_of_traffic_gives_a_newcomer_no_more_than_its_share_of_the_bundles(
+    base: float, new: float, sizes: int
+) -> None:
+    """Its process uses less than those of the others, whatever moves there: so it looks like a faster machine."""
+    old = {f"b{at}:1": [0.014 * (1 + part % 3) / 2 for part in range(20)] for at in range(12)}
+    cluster = Cluster({**old, "new:1": []}, noise=0.02)
+
+    def with_base(line: Line) -> None:
+        for at, (broker, figures) in enumerate(line["brokers"].items()):
+            size = 1 + at % sizes
+            figures["cpu"] = [figures["cpu"][0] + size * ((new if broker == "new:1" else base) - 3.0), 100.0 * size]
+
+    cluster.play(120, with_base)
+    held = sum(owner == "new:1" for owner in cluster.owner.values())
+    share = 12 * 20 / sum(1 + at % sizes for at in range(13))
+    assert share / 3 <= held <= share + 8  # no more than eight come at a time

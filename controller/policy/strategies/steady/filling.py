@@ -2,8 +2,8 @@
 little, or are hardly any and it is new, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
 
 The last case is that of lightly used clusters. Deviations do not show it: they are measured against no less than
-LEAST_LEVEL. A broker is new until it has carried half of its share of the traffic, and again after a restart or a
-drain. One that is not new may hold a few large bundles that pause.
+LEAST_LEVEL. A broker is new until it has carried half of its share of the traffic for `PROVEN` rounds, and again after
+a restart or a drain. One that is not new may hold a few large bundles that pause.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from math import sqrt
 import numpy as np
 
 from controller.policy.strategies.steady.model import LEAST_LEVEL, Model
+from controller.policy.strategies.steady.usage import CPU
 from controller.policy.usage.bursts import PATIENCE
 from controller.policy.usage.drivers import DRIVER_COLUMNS
 from controller.policy.usage.seen import shares_of_traffic
@@ -23,22 +24,26 @@ LITTLE, NOTHING = -600, -900  # of what bundles could bring
 FILLED = 100  # so close to the level it is filled
 HARDLY_ANY = 0.25  # of its share of the bundles
 WORKING = 0.5  # of its share of the traffic
+PROVEN = 3  # rounds of that: a minute of traffic is seen in two
 LEAST_WORKING = 3  # brokers: fewer do not show what is usual
 CLEARLY = 2.0  # standard deviations
 
 
 def judge_filling(snapshot: Snapshot, model: Model, deviation: Ints, before: Ints) -> Ints:
-    """[B x 3] of each broker: rounds that it has been low, whether it wants filling, whether it has worked.
+    """[B x 3] of each broker: rounds that it has been low, whether it wants filling, rounds that it has worked.
 
     `deviation`: [B] in permille of the level. `before`: [B x 3] the result of the round before; 0 for new processes.
     """
     part, fillable, working = model.takes_part, model.fillable(), _find_working(snapshot, model)
     low, filling, worked = before.T
-    worked = ((worked > 0) & snapshot.eligible) | working
-    is_low = (deviation <= LITTLE * fillable) | (_find_empty(snapshot, model, working) & ~worked)
+    held = np.bincount(model.owner - NOBODY, minlength=len(part) + 1)[1:]
+    emptied = ~snapshot.eligible & (held == 0)  # drained, for one; others may just be silent
+    worked = np.minimum(np.where(emptied, 0, worked) + working, PROVEN)
+    empty, enough = _judge_light(snapshot, model, held, working, worked < PROVEN)
+    is_low = (deviation <= LITTLE * fillable) | empty
     low = np.where(part, np.where(is_low, low + 1, 0), low)
     wants = (low >= PATIENCE) | (deviation <= NOTHING * fillable) | (filling > 0)
-    filling = np.where(part, wants & (deviation <= -FILLED), filling)
+    filling = np.where(part, wants & (deviation <= -FILLED) & ~enough, filling)
     return np.column_stack([low, filling, worked]).astype(np.int64)
 
 
@@ -52,21 +57,25 @@ def _find_working(snapshot: Snapshot, model: Model) -> Bools:
     return working
 
 
-def _find_empty(snapshot: Snapshot, model: Model, working: Bools) -> Bools:
-    """[B] which brokers of lightly used pools hold hardly any bundles and, by their readings, use clearly less than
-    those that work. Where all are idle, what they use tells nothing."""
-    empty = np.zeros(len(snapshot.brokers), bool)
-    light = [pool for pool in model.parts if pool.level < LEAST_LEVEL]
-    light = [pool for pool in light if np.count_nonzero(working & pool.takes_part) >= LEAST_WORKING]
-    held_by = np.bincount(model.owner - NOBODY, minlength=len(empty) + 1)[1:] if light else empty
-    for pool in light:
+def _judge_light(snapshot: Snapshot, model: Model, held: Ints, working: Bools, new: Bools) -> tuple[Bools, Bools]:
+    """[B] and [B] of the brokers of lightly used pools: who of the new ones is empty, and who has enough bundles.
+
+    Empty ones hold hardly any bundles and, by their readings, use clearly less than those that work; where all are
+    idle, what they use tells nothing. Enough is as many as others have of the same size: by limits, since the model's
+    speeds are guesses where bundles hardly use anything, and filling would confirm them.
+    """
+    empty, enough = np.zeros(len(held), bool), np.zeros(len(held), bool)
+    for pool in model.parts:
+        if pool.level >= LEAST_LEVEL:
+            continue
         part = np.flatnonzero(pool.takes_part)
-        held = held_by[part]
-        few = held * pool.size[part].sum() < HARDLY_ANY * held.sum() * pool.size[part]
-        if few.any():
-            score = snapshot.score[part]
+        size, limit, score = pool.size[part], np.nan_to_num(snapshot.limit[part, CPU]), snapshot.score[part]
+        enough[part] = (limit > 0) & (held[part] * limit.sum() >= held[part].sum() * limit)
+        few = held[part] * size.sum() < HARDLY_ANY * held[part].sum() * size
+        few = (few | (held[part] <= 1)) & (new & ~working)[part]
+        if few.any() and np.count_nonzero(working[part]) >= LEAST_WORKING:
             empty[part] = few & (score < _clearly_below(score[working[part]].tolist(), score[few].tolist()))
-    return empty
+    return empty, enough
 
 
 def _clearly_below(working: list[int], empty: list[int]) -> float:

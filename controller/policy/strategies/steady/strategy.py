@@ -23,18 +23,18 @@ from controller.policy.strategies.steady.timing import judge
 from controller.policy.strategies.steady.usage import Usage
 from controller.policy.view.snapshot import Snapshot
 
-MEMORY_VERSION = 4
+MEMORY_VERSION = 5
 
 
 class Steady:
     """See the module's text."""
 
     name = NAME
-    rules = 23
+    rules = 24
     traits = Traits(knobs=("steady",), estimates=True, early=True)
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:
-        """Memory: `v`, `brokers` (id -> incarnation, how long it has been above or below, whether it has worked),
+        """Memory: `v`, `brokers` (id -> incarnation, how long it has been above or below, and has worked),
         `advised`; integers."""
         memory = memory if memory.get("v") == MEMORY_VERSION else {}
         model = Model(snapshot, Usage.of(snapshot), settings.shed.overloaded_threshold)
