@@ -131,23 +131,39 @@ class Planner:
         relief = self._relief(found)
         close = near(found, relief, excess)
         pairs = evaluate(self.model, close, targets, self.caps)
-        for bounds in self._bounds(source, relief):
+        first, last = self._bounds(source, relief)
+        for bounds in first:
             judged = pairs.within(bounds)
-            best = judged.best()
-            if best is not None:
-                self.chosen.move_best(judged, best, self._why(source))
+            if self._move_best(source, judged):
                 return True
         far = excess / self.model.norm
         if far > SWAP_FROM and self._swap_best(source, found, targets, judged):
             return True
+        boundary: int | Reason | None = None
+        largest = int(np.argmax(self._relief(close)))
         if far > SPLIT_FROM or (self.model.is_overloaded(source) and not self.model.short[source]):
-            self._split_or_deny(source, close, judged, excess)
-        else:
-            self._deny(source, judged)
+            boundary = self.advice.split(self.model, source, close, largest, excess)
+        if isinstance(boundary, int):
+            self.chosen.split(source, int(close.bundles[largest]), boundary, self._evidence_of(judged))
+            return False
+        if last is not None and self._move_best(source, pairs.within(last)):
+            return True
+        self._deny(source, judged, int(close.bundles[largest]), boundary)
         return False
 
-    def _deny(self, source: int, judged: Judged) -> None:
-        """Say what the best pair lost by or, where most of the load may not move, what keeps it there."""
+    def _move_best(self, source: int, judged: Judged) -> bool:
+        """Carry out the best pair, if any is allowed."""
+        best = judged.best()
+        if best is not None:
+            self.chosen.move_best(judged, best, self._why(source))
+        return best is not None
+
+    def _deny(self, source: int, judged: Judged, largest: int, unsplit: Reason | None) -> None:
+        """Say why the largest bundle cannot be split, what the best pair lost by or, where most of the load may not
+        move, what keeps it there."""
+        if unsplit is not None:
+            self.log.deny(source, unsplit, {**self._evidence_of(judged), **self.advice.for_bundle(largest, unsplit)})
+            return
         held, alone = self.chosen.held.all_of(source), self.chosen.held.alone_of(source)
         block = self.snapshot.bundle_block[held]
         locked = block != ALLOWED
@@ -157,32 +173,35 @@ class Planner:
             evidence |= {"bundles": len(held), "bundles_lost": count_reasons(block[locked])}
         self.log.deny(source, obstacle, evidence)
 
-    def _bounds(self, source: int, relief: Floats) -> list[Bounds]:
-        """What one move off the source must bring: less, where nothing but small bundles is left and they bring enough
-        together. Those of a broker that is hardly above the level stay, as long as it has a larger one that may move
-        later. A pressing broker asks only that as many as may move in this round, from its first move on, would take
-        something off its excess, and keeps the smallest if it has larger ones and is not overloaded."""
+    def _bounds(self, source: int, relief: Floats) -> tuple[list[Bounds], Bounds | None]:
+        """What one move off the source must bring, and what it must where neither a swap nor a split helps.
+
+        Less, where nothing but small bundles is left and they bring enough together. While a broker has a larger one
+        they come last, and stay if it is hardly above the level: the larger one may move later. A pressing broker asks
+        only that as many as may move in this round, from its first move on, would take something off its excess, but
+        keeps the smallest to the last, too, if it has a larger one and is not overloaded."""
         usual, excess = Bounds(self.least, 0.0, self.ceiling), float(self.model.score[source] - self.model.level)
         fitting = relief[relief <= max(excess, self.least)]  # a larger one cannot move, and stops none of the others
         if not len(fitting):
-            return [usual]
-        largest = float(fitting.max())
-        if not self.pressing[source]:
-            if float(relief.max()) >= self.least:
-                return [usual]
-            together = min(float(np.maximum(fitting, 0.0).sum()), excess)
-            enough = max(self.least, ENOUGH * excess, NOISE_ERRORS * float(self.model.error[source]))
-            stays = excess <= SMALL_FROM * self.model.norm and not self._has_only_small(source)
-            if stays or together < enough:
-                return [usual]
+            return [usual], None
+        largest, only_small = float(fitting.max()), self._has_only_small(source)
+        together = min(float(np.maximum(fitting, 0.0).sum()), excess)
+        enough = max(self.least, ENOUGH * excess, NOISE_ERRORS * float(self.model.error[source]))
+        pressing = bool(self.pressing[source])
+        if not pressing:
+            stays = excess <= SMALL_FROM * self.model.norm and not only_small
+            if largest >= self.least or stays or together < enough:
+                return [usual], None
         if source not in self._part:
             most = min(self.chosen.budget - self.chosen.moves, int(self.chosen.left[source]))
             self._part[source] = SOMETHING * excess / most
-        least = max(HALF * largest, self._part[source])
-        if not (self.model.is_overloaded(source) or self._has_only_small(source)):
-            least = max(least, SMALLER * self.least)
-        softer = usual._replace(least=min(self.least, least))
-        return [usual, softer] if largest >= UNNOTICED * self.least else [softer]
+        least = min(self.least, max(HALF * largest, self._part[source]))
+        softest, easy = usual._replace(least=least), only_small or self.model.is_overloaded(source)
+        if not (pressing or easy):
+            return [usual], softest
+        softer = softest if easy else usual._replace(least=max(least, SMALLER * self.least))
+        first = [usual, softer] if largest >= UNNOTICED * self.least else [softer]
+        return first, None if easy or together < enough else softest
 
     def _has_only_small(self, source: int) -> bool:
         """Whether not even its largest bundle brings what a move must."""
@@ -210,9 +229,7 @@ class Planner:
             bounds = Bounds(self.least, 0.0, (1 - WORTH_IT) * float(model.score[source]))
             if len(fits_better):
                 judged = evaluate(model, only, fits_better, self.caps).within(bounds)
-                best = judged.best()
-                if best is not None:
-                    self.chosen.move_best(judged, best, self._why(source))
+                if self._move_best(source, judged):
                     return True
             boundary = self.advice.split(model, source, only, 0, float(model.score[source]) - model.level)
             if isinstance(boundary, int):
@@ -238,19 +255,6 @@ class Planner:
         evidence = {**self.evidence.of_broker(source), **self._evidence_of(judged)}
         self.chosen.swap(source, swap, self._why(source), evidence)
         return True
-
-    def _split_or_deny(self, source: int, close: Candidates, judged: Judged, excess: float) -> None:
-        """Split the bundle that makes the source hot, or say why nothing can be done."""
-        largest = int(np.argmax(self._relief(close)))
-        bundle = int(close.bundles[largest])
-        boundary = self.advice.split(self.model, source, close, largest, excess)
-        if isinstance(boundary, int):
-            self.chosen.split(source, bundle, boundary, self._evidence_of(judged))
-        elif boundary is not None:
-            evidence = {**self._evidence_of(judged), **self.advice.for_bundle(bundle, boundary)}
-            self.log.deny(source, boundary, evidence)
-        else:
-            self._deny(source, judged)
 
     def _fill(self, idle: int) -> None:
         """Bring an idle broker to the level from the brokers above it, the highest first.
