@@ -58,6 +58,7 @@ class HandoverDriver:
         self._on_moved = on_moved
         self._running: dict[Bundle, asyncio.Task[Outcome]] = {}
         self._side: dict[asyncio.Task[None], None] = {}
+        self._given_up: set[asyncio.Task[Outcome]] = set()  # cancelled by this driver; the runtime may raise the same
         self._heard_at: dict[Bundle, int] = {}
         self.core: HandoverCore | None = None
 
@@ -107,6 +108,7 @@ class HandoverDriver:
         drops = [a.bundle for a in self.core.end() if isinstance(a, do.Drop)]
         self.core = None
         tasks: list[asyncio.Task[Any]] = [*self._running.values(), *self._side]
+        self._given_up.update(self._running.values())
         for task in tasks:
             task.cancel()
         await self._drop_all([*drops, *self._runtime.serving()])
@@ -129,6 +131,7 @@ class HandoverDriver:
                     self._metrics.answers.labels(action.kind).inc()
                     self._say(action)
             elif isinstance(action, Cancel):
+                self._given_up.add(self._running[action.bundle])
                 self._running[action.bundle].cancel()
             elif isinstance(action, do.Reopen):
                 self._reopen_aside(action)
@@ -144,6 +147,9 @@ class HandoverDriver:
         """A call of the runtime has ended, or was cancelled before its first step."""
         outcome = Outcome.CANCELLED if task.cancelled() else task.result()
         now, name = self._boot_ms(), type(work).__name__.lower()
+        self._given_up.discard(task)
+        if outcome is Outcome.CANCELLED:
+            log.warning("%s of %s: given up after %.1f s, undone", name, work.bundle, (now - began_ms) / 1000)
         self._metrics.work.labels(name, outcome.value).inc()
         self._metrics.work_seconds.labels(name).observe((now - began_ms) / 1000)
         if core is None or core is not self.core:
@@ -175,6 +181,11 @@ class HandoverDriver:
         except Fenced as error:
             log.warning("%s: fenced: %s", work, error)
             return Outcome.FENCED if isinstance(work, do.Serve | do.Fence) else Outcome.FAILED
+        except asyncio.CancelledError:
+            if asyncio.current_task() in self._given_up:
+                raise
+            log.warning("%s of %s was cancelled, by the runtime itself", type(work).__name__.lower(), work.bundle)
+            return Outcome.FAILED
         except Exception:
             log.exception("%s failed", work)
             return Outcome.FAILED

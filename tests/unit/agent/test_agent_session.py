@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from controller.agent.handover import driver
 from controller.agent.session.session import CUT_OFF, LOOK_AGAIN_S
 from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.memory.runtime import MemoryRuntime
@@ -211,79 +210,6 @@ def test_a_runtime_that_cannot_stop_ends_the_process_instead_of_the_session() ->
         assert stage.sessions.over
 
     play(scenario, Unstoppable(MemoryFences()))
-
-
-@pytest.fixture
-def short_drops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a drop may take at most is over at once."""
-    monkeypatch.setattr(driver, "DROP_LIMIT_MS", 20)
-
-
-@pytest.mark.usefixtures("short_drops")
-def test_a_drop_that_hangs_ends_the_process_and_is_named(caplog: pytest.LogCaptureFixture) -> None:
-    """Seen in a service: it registered no more, said nothing, and could not be asked to leave."""
-
-    async def scenario(stage: SessionStage) -> None:
-        await stage.own()
-        stage.sessions.end("lease")
-        while not stage.stuck:
-            await asyncio.sleep(0.01)
-        assert [f"dropping {WHOLE} hangs" in text for text in stage.stuck] == [True]
-        assert f"dropping {WHOLE} hangs" in caplog.text
-        assert (stage.sessions.current, stage.sessions.over) == (A, True), "no further session"
-        stage.departure.ask()
-        assert await stage.departure.depart(stage.sessions) == "left without a registered session"
-        assert "goodbye" not in stage.outbox.kinds()
-
-    play(scenario, SlowToStop())
-
-
-@pytest.mark.usefixtures("short_drops")
-def test_a_broker_whose_last_drop_hangs_says_no_goodbye() -> None:
-    async def scenario(stage: SessionStage) -> None:
-        await leave_too_late(stage)
-        assert [f"dropping {WHOLE} hangs" in text for text in stage.stuck] == [True]
-        assert "goodbye" not in stage.outbox.kinds()
-
-    play(scenario, SlowToStop())
-
-
-@pytest.mark.usefixtures("short_drops")
-def test_cancelled_work_that_goes_on_for_ever_ends_the_process_too() -> None:
-    """It may begin to serve at any time."""
-
-    async def scenario(stage: SessionStage) -> None:
-        await stage.register()
-        await stage.read(stage.journal.own(State.ASSIGNING, 1, to=A))
-        stage.sessions.end("lease")
-        while not stage.stuck:
-            await asyncio.sleep(0.01)
-        assert [f"call of the runtime for {WHOLE} hangs" in text for text in stage.stuck] == [True]
-        assert stage.sessions.current == A
-        runtime.answered.set()
-
-    runtime = StubbornRuntime()
-    play(scenario, runtime)
-
-
-@pytest.mark.usefixtures("short_drops")
-def test_a_drop_that_hangs_within_a_session_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(stage: SessionStage) -> None:
-        await stage.register()
-        own = stage.journal.own
-        await stage.read(own(State.ASSIGNING, 1, to=B), own(State.OWNED, 1, by=B), own(State.TRANSFERRING, 2, B, A))
-        assert stage.runtime.held == {WHOLE}
-        await stage.read(own(State.OWNED, 3, by=B))
-        while "Drop" not in caplog.text:
-            await asyncio.sleep(0.01)
-        runtime.may_stop.set()
-        stage.now_ms += 1_000
-        stage.driver.tick()
-        await settle()
-        assert stage.runtime.held == set()
-
-    runtime = SlowToStop()
-    play(scenario, runtime)
 
 
 def test_a_session_that_cannot_follow_the_journal_is_deregistered_and_followed_by_none_until_it_can() -> None:
