@@ -40,6 +40,8 @@ from controller.agent.signal import Signal
 from controller.agent.watcher import Watcher
 from controller.brokers.runtime import BrokerRuntime
 from controller.domain.entries import Entry
+from controller.domain.errors import BadRecord, ConfigError
+from controller.domain.ids import check_broker_id, check_nonce
 from controller.process import clock
 
 log = logging.getLogger(__name__)
@@ -70,13 +72,16 @@ class Agent:
         wall_ms: Callable[[], int] = clock.wall_ms,
         jitter: float | None = None,
     ) -> None:
-        """`nonce` is random and alphanumeric, new for each process. `splits` None: no splits are proposed. `process`:
-        host, pid and started_ms, for the error message of a second process with this broker id. `on_begin` is called
-        once the journal has been read and no other such process was heard."""
-        self.broker = broker
+        """Raises ConfigError unless `broker` and `nonce` are as `check_broker_id` and `check_nonce` say: the controller
+        would take no record of this agent. `nonce` is random, new for each process. `splits` None: no splits are
+        proposed. `process`: host, pid and started_ms, for the error message of a second process with this broker id.
+        `on_begin` is called once the journal has been read and no other such process was heard."""
+        try:
+            self.broker, self._nonce = check_broker_id(broker), check_nonce(nonce)
+        except BadRecord as error:
+            raise ConfigError(f"{error.rule_id}: {error.text}") from None
         self.metrics = metrics or AgentMetrics()
         self.changes = Signal()
-        self._nonce = nonce
         self._runtime = runtime
         self._connections = connections
         self._options = options
