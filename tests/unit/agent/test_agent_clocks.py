@@ -35,6 +35,8 @@ PATIENCE_S = 60.0
 class Tables:
     """The journal's table, in memory: what `controller.ledger.follower.Follower` does for an agent."""
 
+    place = "memory"
+
     def __init__(self) -> None:
         self.journal = Journal()
         self.state = ClusterState()
