@@ -16,13 +16,13 @@ from typing import Any
 
 from starlette.routing import Route
 
-from controller.agent.connections import AgentConnections
+from controller.agent.connections import AgentConnections, Reader
 from controller.agent.directory import AgentDirectory, address_of
 from controller.agent.event_publisher import EventPublisher
 from controller.agent.feed_health import FeedHealth
 from controller.agent.handover.driver import HandoverDriver
 from controller.agent.health import list_troubles
-from controller.agent.lifecycle import AGAIN, LOST, OK, Ending, Lifecycle
+from controller.agent.lifecycle import AGAIN, LOST, OK, Ending, Lifecycle, stop_in_time
 from controller.agent.lookup import LookupService
 from controller.agent.metrics import AgentMetrics
 from controller.agent.options import AgentOptions
@@ -40,6 +40,8 @@ from controller.agent.signal import Signal
 from controller.agent.watcher import Watcher
 from controller.brokers.runtime import BrokerRuntime
 from controller.domain.entries import Entry
+from controller.domain.errors import BadRecord, ConfigError
+from controller.domain.ids import check_broker_id, check_nonce
 from controller.process import clock
 
 log = logging.getLogger(__name__)
@@ -70,13 +72,16 @@ class Agent:
         wall_ms: Callable[[], int] = clock.wall_ms,
         jitter: float | None = None,
     ) -> None:
-        """`nonce` is random and alphanumeric, new for each process. `splits` None: no splits are proposed. `process`:
-        host, pid and started_ms, for the error message of a second process with this broker id. `on_begin` is called
-        once the journal has been read and no other such process was heard."""
-        self.broker = broker
+        """Raises ConfigError unless `broker` and `nonce` are as `check_broker_id` and `check_nonce` say: the controller
+        would take no record of this agent. `nonce` is random, new for each process. `splits` None: no splits are
+        proposed. `process`: host, pid and started_ms, for the error message of a second process with this broker id.
+        `on_begin` is called once the journal has been read and no other such process was heard."""
+        try:
+            self.broker, self._nonce = check_broker_id(broker), check_nonce(nonce)
+        except BadRecord as error:
+            raise ConfigError(f"{error.rule_id}: {error.text}") from None
         self.metrics = metrics or AgentMetrics()
         self.changes = Signal()
-        self._nonce = nonce
         self._runtime = runtime
         self._connections = connections
         self._options = options
@@ -168,30 +173,49 @@ class Agent:
         self._departure.ask()
 
     async def run(self) -> Ending:
-        """Run until the agent has left, lost its place, or broken an invariant."""
+        """Run until the agent has left, lost its place, or broken an invariant; then stop all that was started.
+
+        Raises what `runtime.start` raises, also after that: nothing had begun. What the runtime raises later is in the
+        ending: code 4 if one of the periodic tasks met it, 1 if the runtime did not stop. Raises RuntimeError when
+        called a second time.
+        """
         self._life.begin()
         names = self._connections.names
         reader = self._life.open_reader([names.journal_feed, *names.all_broker_events], self.watcher.take)
+        trouble = ""
         try:
-            await self._runtime.start(AgentDirectory(lambda: self.watcher.state))
-            if not await self._departure.run_unless_asked(self.watcher.start(reader)):
-                return Ending(OK, "left before the journal could be read")
-            self._life.start(self.watcher.run())
-            if not await self._departure.run_unless_asked(self._listen_for_rivals()):
-                return Ending(OK, "left before it was known whether another process is this broker")
-            if not self._life.has_ended:
-                self._on_begin()
-                self._begin()
-                for task in self._tasks():
-                    self._life.start(task)
-            return await self._life.ending()
+            ending = await self._run(reader)
         finally:
+            trouble = await self._stop(reader)
+        if trouble and ending.code == OK:
+            return Ending(AGAIN, f"{ending.text}, but {trouble}")
+        return ending
+
+    async def _run(self, reader: Reader) -> Ending:
+        await self._runtime.start(AgentDirectory(lambda: self.watcher.state))
+        if not await self._departure.run_unless_asked(self.watcher.start(reader)):
+            return Ending(OK, "left before the journal could be read")
+        self._life.start(self.watcher.run())
+        if not await self._departure.run_unless_asked(self._listen_for_rivals()):
+            return Ending(OK, "left before it was known whether another process is this broker")
+        if not self._life.has_ended:
+            self._on_begin()
+            self._begin()
+            for task in self._tasks():
+                self._life.start(task)
+        return await self._life.ending()
+
+    async def _stop(self, reader: Reader) -> str:
+        """Stop everything; returns why the runtime did not stop, or nothing."""
+        try:
             if self.sessions is not None:
                 await self.sessions.finish()
             await self._life.stop()
             await asyncio.to_thread(reader.stop)
             self.watcher.close()
-            await self._runtime.stop()
+        finally:
+            trouble = await stop_in_time(self._runtime)
+        return trouble
 
     # ---------------------------------------------------------------- session and tasks
 

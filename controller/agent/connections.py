@@ -51,6 +51,10 @@ class Journal(Protocol):
 
     state: ClusterState
 
+    @property
+    def place(self) -> str:
+        """Where the tables are, for people."""
+
     def bootstrap(self) -> object:
         """Load the newest snapshot and replay the entries after it."""
 

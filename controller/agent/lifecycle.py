@@ -1,7 +1,7 @@
 """The life of an agent's process: the tasks and readers of one run, and how it ends.
 
 The first end counts. A task or a reader that fails ends the run as broken. What was started is stopped with the run,
-whoever started it.
+whoever started it, and the runtime at the end of it all.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 from controller.agent.connections import AgentConnections, Read, Reader
 from controller.agent.session.registration import Standing, Verdict
+from controller.brokers.runtime import BrokerRuntime
 
 log = logging.getLogger(__name__)
 
 # Exit codes: left; another start mends it; replaced by another process; an invariant broke.
 OK, AGAIN, LOST, BROKEN = 0, 1, 3, 4
+STOP_LIMIT_S = 8.0  # of a runtime that serves nothing any more: what takes longer hangs
 CANCEL_AGAIN_S = 5.0  # before Python 3.12, `asyncio.wait_for` swallows a cancellation that comes with its result
 
 
@@ -29,7 +31,7 @@ class Ending(NamedTuple):
 
 
 class Lifecycle:
-    """One run. `begin` first, in the loop."""
+    """One run, and no second one. `begin` first, in the loop."""
 
     def __init__(self, connections: AgentConnections) -> None:
         self._connections = connections
@@ -37,7 +39,9 @@ class Lifecycle:
         self._tasks: dict[asyncio.Task[None], None] = {}  # in the order of their start, in which they are cancelled
 
     def begin(self) -> None:
-        """From now on the run can end."""
+        """From now on the run can end. Raises RuntimeError the second time."""
+        if self._ended is not None:
+            raise RuntimeError("this agent runs, or has run: make another one, with a nonce of its own, to run again")
         self._ended = asyncio.get_running_loop().create_future()
 
     @property
@@ -89,3 +93,20 @@ class Lifecycle:
         self._tasks.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             self.fail(task.exception() or RuntimeError("a task ended"))
+
+
+async def stop_in_time(runtime: BrokerRuntime) -> str:
+    """Stop the runtime; returns why it did not stop, or nothing. One that hangs is given up."""
+    stopping = asyncio.create_task(runtime.stop())
+    await asyncio.wait([stopping], timeout=STOP_LIMIT_S)
+    if not stopping.done():
+        stopping.cancel()
+        trouble = f"the runtime has not stopped within {STOP_LIMIT_S:g} s"
+        log.error("%s", trouble)
+        return trouble
+    try:
+        stopping.result()
+    except (Exception, asyncio.CancelledError) as error:
+        log.error("stopping the runtime failed", exc_info=error)
+        return f"stopping the runtime failed: {type(error).__name__}: {error}"
+    return ""

@@ -103,12 +103,18 @@ class Watcher:
         self.failing = ""  # why the table cannot be read, empty when it can
 
     async def start(self, reader: Reader) -> None:
-        """Subscribe, then read the journal, retrying until that succeeds. The reader passes its batches to `take`."""
+        """Subscribe, then read the journal, retrying until that succeeds. The reader passes its batches to `take`.
+
+        Tables without a journal are read with success: it may begin later, and the feed or the next poll then tells.
+        """
         self._loop = asyncio.get_running_loop()
         await self._loop.run_in_executor(None, reader.start)
         while not await self._read_table(self._journal.bootstrap):
             await asyncio.sleep(self._poll_ms / 1000)
         self._read_seq = self._journal.state.seq
+        if not self._read_seq:
+            place = self._journal.place
+            log.warning("no journal in %s yet: waiting for a controller; if one runs, check tables.root", place)
         self._replace_state()
 
     async def run(self) -> None:

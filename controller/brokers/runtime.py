@@ -55,7 +55,8 @@ class BundleStats:
 
 @dataclass(slots=True)
 class LoadSample:
-    """One sample of a broker. Resources are (usage, limit); a limit <= 0 means unknown.
+    """One sample of a broker. Resources are (usage, limit); a limit <= 0 means unknown. Figures are finite and not
+    negative; one that is not is left out of the report, with a warning.
 
     cpu in percent of one core, memory and direct_memory in bytes, bandwidth_* and disk_io in bytes/s.
     """

@@ -15,7 +15,15 @@ from typing import Any, NamedTuple
 
 from controller.domain.decision import RoundResult
 from controller.domain.errors import BadRecord, printable, shown
-from controller.domain.ids import MAX_BUNDLE_CHARS, RING_END, Bundle, Session, check_broker_id
+from controller.domain.ids import (
+    MAX_BUNDLE_CHARS,
+    MAX_NONCE_CHARS,
+    RING_END,
+    Bundle,
+    Session,
+    check_broker_id,
+    check_nonce,
+)
 from controller.domain.strict_json import is_whole, parse_strictly
 
 VERSION = 1
@@ -193,9 +201,7 @@ def _document(raw: bytes | None, limit: int) -> dict[str, Any]:
 
 
 def _session(doc: Mapping[str, Any]) -> Session:
-    nonce = _text(doc, "nonce", 64)
-    if not nonce.isalnum():
-        raise BadRecord("nonce", f"{shown(nonce)} is not alphanumeric")
+    nonce = check_nonce(_text(doc, "nonce", MAX_NONCE_CHARS))
     broker = check_broker_id(_text(doc, "broker", 255))
     return Session(broker, _int(doc, "incarnation", 1), nonce, _int(doc, "session", 1))
 

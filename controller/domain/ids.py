@@ -21,6 +21,7 @@ _BUNDLE = re.compile(r"([^/\s]+/[^/\s]+)/0x([0-9a-fA-F]{8})_0x([0-9a-fA-F]{8})")
 _PARTITION = re.compile(r"(.*)-partition-([0-9]{1,9})")
 _TOPIC = re.compile(r"(persistent|non-persistent)://([^/\s]+)/([^/\s]+)/(\S+)")
 _BROKER = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}")
+MAX_NONCE_CHARS = 64
 _SESSION = re.compile(r"(.*)#([0-9]{1,16})\.([^.]*)\.([0-9]{1,16})", re.DOTALL)
 
 
@@ -121,5 +122,13 @@ def split_partition(topic: str) -> tuple[str, int | None]:
 def check_broker_id(text: str) -> str:
     """The id unchanged. Raises BadRecord: ids come from outside and end up in file names and logs."""
     if not _BROKER.fullmatch(text):
-        raise BadRecord("broker_id", f"{shown(text)} is not a host:port of at most 255 plain characters")
+        allowed = "1 to 255 ASCII letters, digits and . _ - : [ ]"
+        raise BadRecord("broker_id", f"{shown(text)} is no host:port or name of a broker, which is {allowed}")
+    return text
+
+
+def check_nonce(text: str) -> str:
+    """The nonce of a process, unchanged. Raises BadRecord."""
+    if not (text.isascii() and text.isalnum() and len(text) <= MAX_NONCE_CHARS):
+        raise BadRecord("nonce", f"{shown(text)} is no nonce, which is 1 to {MAX_NONCE_CHARS} ASCII letters and digits")
     return text

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from controller.domain.apply import apply_in_place
 from controller.domain.entries import Entry
+from controller.domain.errors import without_login
 from controller.domain.state import ClusterState
 from controller.ledger.damage import DamagedTable, JournalGap
 from controller.ledger.delta_log import LogGone
@@ -39,6 +40,7 @@ class Follower:
 
     def __init__(self, root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> None:
         self._root = as_root(root, storage_options)
+        self.place = without_login(self._root.root)  # for people
         self._log = self._root.log(JOURNAL.name)
         self._version: int | None = None  # of the journal's table; None before bootstrap
         self._read_whole_at = 0

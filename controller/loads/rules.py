@@ -14,7 +14,7 @@ from controller.domain.errors import printable
 
 VERSION = 1
 BROKER_PATTERN = r"^[A-Za-z0-9._\-\[\]:]{1,255}$"  # as controller.domain.ids.check_broker_id
-NONCE_PATTERN = r"^[A-Za-z0-9]{1,64}$"
+NONCE_PATTERN = r"^[A-Za-z0-9]{1,64}$"  # as controller.domain.ids.check_nonce
 ASCII_BUNDLE_PATTERN = r"^[!-.0-~]{1,128}/[!-.0-~]{1,128}/0x[0-9a-f]{8}_0x[0-9a-f]{8}$"
 SHOWN_CHARACTERS = 300  # of an offending value
 

@@ -361,6 +361,30 @@ def test_what_is_heard_before_the_journal_was_read_counts_only_if_it_is_of_that_
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("created", [True, False])
+def test_tables_without_a_journal_are_named_once_with_their_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, created: bool
+) -> None:
+    async def run() -> None:
+        stage = Stage(tmp_path / "tables")
+        if not created:
+            shutil.rmtree(tmp_path / "tables")
+        await stage.watcher.start(NoKafka())
+        stage.watcher.close()
+
+    asyncio.run(run())
+    (said,) = [record.getMessage() for record in caplog.records if "no journal" in record.getMessage()]
+    assert f"{tmp_path / 'tables'} " in said
+    assert "tables.root" in said
+
+
+def test_tables_with_a_journal_are_not_remarked_upon(play: Play, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(stage: Stage) -> None:
+        assert "no journal" not in caplog.text
+
+    play(scenario)
+
+
 def test_tables_of_another_journal_in_the_place_of_the_old_ones_end_the_agent(tmp_path: Path) -> None:
     async def run() -> None:
         stage = Stage(tmp_path / "tables")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import runpy
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -22,6 +24,7 @@ from controller.agent.connections import AgentConnections
 from controller.agent.handover.actions import Answer
 from controller.bus.producer import to_json
 from controller.bus.topics import TopicNames
+from controller.cli.run import agent_wiring
 from controller.domain.entries import Kind
 from controller.domain.errors import Fenced
 from controller.domain.events import Heartbeat, parse_assign_request, parse_broker_event, parse_heartbeat
@@ -268,6 +271,33 @@ def test_the_store_refuses_a_former_owner_and_nobody_else(tmp_path: Path) -> Non
     store.fence(upper, 5)
     with pytest.raises(Fenced):
         store.count("z", RING_END, 4)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "usage: python ballast_counters.py c1 "),
+        (["c1"], "usage: python ballast_counters.py c1 "),
+        (["c1", "none.yaml", "counters.sqlite"], "ballast_counters.py: .*none.yaml"),
+        (["c1", "ballast.yaml", "none/counters.sqlite"], "ballast_counters.py: unable to open database file"),
+        (["c#1", "ballast.yaml", "counters.sqlite"], "ballast_counters.py: broker_id: 'c#1'"),
+    ],
+)
+def test_what_is_wrong_with_a_start_is_said_in_one_line(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def connections(settings: Any, broker: str, lease_ms: int) -> AsyncIterator[AgentConnections]:
+        sender: Any = Controller()
+        yield AgentConnections(sender, sender, lambda topics, take, fail: NoFeed(), Tables(), NAMES)
+
+    (tmp_path / "ballast.yaml").write_text("http:\n  agent_port: 0\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(agent_wiring, "agent_connections", connections)
+    monkeypatch.setattr(sys, "argv", [str(FILE), *words])
+    with pytest.raises(SystemExit, match=f"^{said}") as ended:
+        runpy.run_path(str(FILE), run_name="__main__")
+    assert "\n" not in str(ended.value)
 
 
 def test_the_example_is_short() -> None:

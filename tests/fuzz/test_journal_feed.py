@@ -67,6 +67,8 @@ def test_every_entry_of_a_controller_is_read() -> None:
 class Table:
     """The journal's table, whole."""
 
+    place = "memory"
+
     def __init__(self) -> None:
         self.state = fold(ClusterState(), ENTRIES)
 

@@ -2,14 +2,15 @@
 
 From `released` over serve to `serving` there is no hop between threads: the event is handled, the runtime called and
 the answer sent in this loop. Invariants: once the lease has expired, no bundle starts being served and no answer is
-sent; after `end` has returned, the runtime serves nothing.
+sent; after `end` has returned, the runtime serves nothing. `end` waits for no call for ever: one that hangs may be
+serving, and only the end of the process stops that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from controller.agent.handover.core import HandoverCore
 from controller.agent.metrics import AgentMetrics
 from controller.brokers.runtime import BrokerRuntime, Where
 from controller.domain.entries import Entry
-from controller.domain.errors import Fenced, InvariantBroken
+from controller.domain.errors import Fenced, InvariantBroken, few_text
 from controller.domain.events import BrokerEvent
 from controller.domain.ids import Bundle, Session
 from controller.domain.state import ClusterState
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 # Below the controller's release deadline of 10 s: a hanging flush becomes a drop, and the answer still counts.
 RELEASE_LIMIT_MS = 8_000
+# For a drop, which has nothing to wait for, and for calls that were cancelled: what takes longer hangs.
+DROP_LIMIT_MS = 8_000
 
 
 class HandoverDriver:
@@ -55,6 +58,7 @@ class HandoverDriver:
         self._on_moved = on_moved
         self._running: dict[Bundle, asyncio.Task[Outcome]] = {}
         self._side: dict[asyncio.Task[None], None] = {}
+        self._given_up: set[asyncio.Task[Outcome]] = set()  # cancelled by this driver; the runtime may raise the same
         self._heard_at: dict[Bundle, int] = {}
         self.core: HandoverCore | None = None
 
@@ -97,17 +101,19 @@ class HandoverDriver:
         self._metrics.served_bundles.set(len(truth))
 
     async def end(self) -> None:
-        """End the session; returns once nothing is served. Raises InvariantBroken when the runtime cannot stop."""
+        """End the session; returns once nothing is served. Raises InvariantBroken when the runtime cannot stop, or a
+        call of it hangs."""
         if self.core is None:
             return
         drops = [a.bundle for a in self.core.end() if isinstance(a, do.Drop)]
         self.core = None
         tasks: list[asyncio.Task[Any]] = [*self._running.values(), *self._side]
+        self._given_up.update(self._running.values())
         for task in tasks:
             task.cancel()
         await self._drop_all([*drops, *self._runtime.serving()])
         if tasks:
-            await asyncio.wait(tasks)
+            await self._wait_for_cancelled(tasks)
         # Cancelled work may have started serving its bundle after the drop above.
         await self._drop_all([*(drops if tasks else ()), *self._runtime.serving()])
         self._running.clear()
@@ -125,6 +131,7 @@ class HandoverDriver:
                     self._metrics.answers.labels(action.kind).inc()
                     self._say(action)
             elif isinstance(action, Cancel):
+                self._given_up.add(self._running[action.bundle])
                 self._running[action.bundle].cancel()
             elif isinstance(action, do.Reopen):
                 self._reopen_aside(action)
@@ -140,6 +147,9 @@ class HandoverDriver:
         """A call of the runtime has ended, or was cancelled before its first step."""
         outcome = Outcome.CANCELLED if task.cancelled() else task.result()
         now, name = self._boot_ms(), type(work).__name__.lower()
+        self._given_up.discard(task)
+        if outcome is Outcome.CANCELLED:
+            log.warning("%s of %s: given up after %.1f s, undone", name, work.bundle, (now - began_ms) / 1000)
         self._metrics.work.labels(name, outcome.value).inc()
         self._metrics.work_seconds.labels(name).observe((now - began_ms) / 1000)
         if core is None or core is not self.core:
@@ -171,6 +181,11 @@ class HandoverDriver:
         except Fenced as error:
             log.warning("%s: fenced: %s", work, error)
             return Outcome.FENCED if isinstance(work, do.Serve | do.Fence) else Outcome.FAILED
+        except asyncio.CancelledError:
+            if asyncio.current_task() in self._given_up:
+                raise
+            log.warning("%s of %s was cancelled, by the runtime itself", type(work).__name__.lower(), work.bundle)
+            return Outcome.FAILED
         except Exception:
             log.exception("%s failed", work)
             return Outcome.FAILED
@@ -187,15 +202,34 @@ class HandoverDriver:
                 release = runtime.release(bundle, self._where(to) if to else None)
                 await asyncio.wait_for(release, RELEASE_LIMIT_MS / 1000)
             case do.Drop(bundle):
-                await runtime.drop(bundle)
+                await asyncio.wait_for(runtime.drop(bundle), DROP_LIMIT_MS / 1000)
             case do.Fence(bundle, epoch):
                 await runtime.fence(bundle, epoch)
             case do.Split(parent, children):
                 await runtime.split(parent, children)
 
+    async def _wait_for_cancelled(self, tasks: Collection[asyncio.Task[Any]]) -> None:
+        await asyncio.wait(tasks, timeout=DROP_LIMIT_MS / 1000)
+        if not all(task.done() for task in tasks):
+            of = [str(bundle) for bundle, task in self._running.items() if not task.done()]
+            raise self._hangs(f"a cancelled call of the runtime for {few_text(of) or 'a topic to reopen'}")
+
     async def _drop_all(self, named: Iterable[Bundle]) -> None:
-        bundles = list(dict.fromkeys(named))
-        results = await asyncio.gather(*(self._runtime.drop(b) for b in bundles), return_exceptions=True)
-        for bundle, result in zip(bundles, results, strict=True):
-            if isinstance(result, BaseException):
-                log.error("dropping %s failed: %s", bundle, result)
+        """Drop these at once. Raises InvariantBroken if a drop hangs: whether its bundle is still served is unknown."""
+        drops = {bundle: asyncio.create_task(self._runtime.drop(bundle)) for bundle in dict.fromkeys(named)}
+        if not drops:
+            return
+        await asyncio.wait(drops.values(), timeout=DROP_LIMIT_MS / 1000)
+        for bundle, task in drops.items():
+            if task.done() and (task.cancelled() or task.exception() is not None):
+                log.error("dropping %s failed: %s", bundle, "CancelledError" if task.cancelled() else task.exception())
+        hanging = [bundle for bundle, task in drops.items() if not task.done()]
+        if hanging:
+            for bundle in hanging:
+                drops[bundle].cancel()
+            raise self._hangs(f"dropping {few_text(list(map(str, hanging)))}")
+
+    def _hangs(self, what: str) -> InvariantBroken:
+        text = f"{what} hangs: it has not ended within {DROP_LIMIT_MS / 1000:g} s"
+        log.error("%s", text)  # the process ends, and whoever runs it may show the text or not
+        return InvariantBroken(text)

@@ -1,7 +1,7 @@
 """Sends a load report every interval and proposes splits of bundles that stay too big.
 
-A report that cannot be sent is counted and dropped, because the next one is newer. Sequence numbers grow with every
-report of the process, sent or not.
+Figures that no controller takes are left out, with one warning for each. A report that cannot be sent is counted and
+dropped, because the next one is newer. Sequence numbers grow with every report of the process, sent or not.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Protocol
 
 from controller.agent.connections import Sender
 from controller.agent.metrics import AgentMetrics
+from controller.agent.reports.figures import keep_reportable
 from controller.agent.reports.report import build_report, with_bandwidth
 from controller.agent.reports.split_boundary import weigh_halves
 from controller.agent.reports.split_proposals import Proposal, SplitWatch
@@ -63,6 +64,7 @@ class Reporter:
         self._propose = propose
         self._sequence = 0
         self._newest: LoadSample | None = None
+        self._warned: set[str] = set()  # names of figures that could not be reported
 
     async def run(self, interval_ms: int, session: Callable[[], Session | None], soon: asyncio.Event) -> None:
         """Report every interval, and one second after `soon` was set because a bundle was taken or given away, so that
@@ -87,7 +89,7 @@ class Reporter:
         host: Mapping[str, tuple[float, float]] = {}
         if self._host is not None:
             host = await asyncio.get_running_loop().run_in_executor(None, self._host.sample)
-        sample = self._newest = self._runtime.sample()
+        sample = self._newest = self._take_sample()
         resources = with_bandwidth({**sample.resources, **host}, sample, self._throughput_as_bandwidth, self._nic)
         self._sequence += 1
         record = build_report(session, self._sequence, self._wall_ms(), sample, resources, self._top_k)
@@ -99,6 +101,15 @@ class Reporter:
         for proposal in self._splits.observe(sample.bundles, self._topic_loads()) if self._splits else ():
             self._metrics.split_proposals.inc()
             self._propose(proposal)
+
+    def _take_sample(self) -> LoadSample:
+        """What can be reported of the runtime's sample; the first time that a figure cannot, the log says so."""
+        sample, troubles = keep_reportable(self._runtime.sample())
+        for name, trouble in troubles.items():
+            if name not in self._warned:
+                log.warning("left out of the load reports: %s", trouble)
+        self._warned |= troubles.keys()
+        return sample
 
     def halves(self, bundle: Bundle, boundary: int) -> dict[str, float]:
         """The load below and above a split boundary, messages/s in and out, for `split_done`."""

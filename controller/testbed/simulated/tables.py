@@ -126,6 +126,7 @@ class SimFollower(Follower):
 
     def __init__(self, store: SimStore, reaches: Callable[[], bool]) -> None:
         self._store, self._reaches = store, reaches
+        self.place = "the simulated store"
         self._log = SimpleNamespace(exists=self._exists)  # type: ignore[assignment]
         self._version = None
         self._read_whole_at = self._polls_without_news = 0

@@ -1,7 +1,6 @@
 """Counters over HTTP: a sharded service. Each key is served by one process at a time; Ballast decides by which.
 
-Keys are topics of the namespace app/counters, its bundles are the shards. All processes keep values in one SQLite file,
-with the fences that keep a former owner from writing. `python ballast_counters.py c1 ballast.yaml counters.sqlite`
+Keys are topics of the namespace app/counters, its bundles are the shards. One SQLite file holds values and fences.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from controller.agent.agent import Agent
 from controller.brokers.runtime import BundleStats, Directory, LoadSample, Where
 from controller.cli.run.agent_wiring import agent_connections, leave_on_signals, options_of
 from controller.config.load import load_settings
-from controller.domain.errors import Fenced
+from controller.domain.errors import BallastError, Fenced
 from controller.domain.ids import RING_END, Bundle, topic_hash
 from controller.domain.state import JOURNAL
 from controller.process.http import HttpServer, make_app
@@ -78,9 +77,7 @@ class Counters:
     async def start(self, directory: Directory) -> None: ...
     async def hold(self, bundle: Bundle) -> None: ...  # clients ask again until it is served
     async def reopen(self, topic: str) -> None: ...
-
-    async def stop(self) -> None:
-        self._served.clear()
+    async def stop(self) -> None: ...  # the agent has dropped every shard before
 
     def refuses(self, bundle: Bundle) -> str | None:
         return None if bundle.namespace == NAMESPACE else "not_of_this_service"
@@ -131,9 +128,8 @@ async def run(name: str, conf: Path, file: Path) -> int:
     settings = load_settings(conf)
     http = HttpServer(settings.agent.bind_host, settings.http.agent_port)
     service = Counters(Store(file), f"{http.host}:{http.port}", lambda: agent.may_serve())
-    options = options_of(settings)
-    async with agent_connections(settings, name, options.lease_ms) as connections:
-        agent = Agent(name, secrets.token_hex(8), service, connections, options, lookup_url=http.url)
+    async with agent_connections(settings, name, settings.control.lease_ms) as connections:
+        agent = Agent(name, secrets.token_hex(8), service, connections, options_of(settings), lookup_url=http.url)
         own = Route("/count", service.count, methods=["POST"])
         http.start(make_app(agent.metrics.registry, agent.health, [*agent.routes(), own]))
         leave_on_signals(agent)
@@ -146,4 +142,9 @@ async def run(name: str, conf: Path, file: Path) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(asyncio.run(run(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))))
+    if len(sys.argv) != 4:
+        raise SystemExit("usage: python ballast_counters.py c1 ballast.yaml counters.sqlite")
+    try:
+        raise SystemExit(asyncio.run(run(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))))
+    except (BallastError, OSError, sqlite3.Error) as error:
+        raise SystemExit(f"ballast_counters.py: {error}") from None

@@ -35,6 +35,8 @@ PATIENCE_S = 60.0
 class Tables:
     """The journal's table, in memory: what `controller.ledger.follower.Follower` does for an agent."""
 
+    place = "memory"
+
     def __init__(self) -> None:
         self.journal = Journal()
         self.state = ClusterState()
@@ -80,11 +82,11 @@ class Kafka(Outbox):
 class Stage:
     """Broker a:1 and its agent."""
 
-    def __init__(self) -> None:
+    def __init__(self, runtime: MemoryRuntime | None = None, feed: NoFeed | None = None) -> None:
         self.kafka, self.tables = Kafka(), Tables()
-        self.runtime = MemoryRuntime(MemoryFences())
+        self.runtime = runtime or MemoryRuntime(MemoryFences())
         options = AgentOptions(lease_ms=LEASE_MS, heartbeat_ms=20, journal_poll_ms=20, report_interval_ms=600_000)
-        reader: Any = lambda topics, take, fail: NoFeed()  # noqa: E731
+        reader: Any = lambda topics, take, fail: feed or NoFeed()  # noqa: E731
         connections = AgentConnections(self.kafka, self.kafka, reader, self.tables, NAMES)
         self.agent = Agent("a:1", "na", self.runtime, connections, options, jitter=0.0)
 

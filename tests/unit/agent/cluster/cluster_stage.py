@@ -123,6 +123,8 @@ class Reader:
 class Tables:
     """One agent's reader of the journal's table."""
 
+    place = "memory"
+
     def __init__(self, site: Site) -> None:
         self._site, self._read, self.state = site, 0, ClusterState()
 
