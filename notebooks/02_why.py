@@ -65,8 +65,8 @@ chosen_move.createOrReplaceTempView("chosen")
 
 # MAGIC %md
 # MAGIC ## What was decided
-# MAGIC The scores of source and target before the move, and as predicted after it. A prediction assumes that
-# MAGIC nothing else changes.
+# MAGIC What the strategy judged source and target by before the move, and as predicted after it. For `steady` that is
+# MAGIC an estimate, not the measured score below. A prediction assumes that nothing else changes.
 
 # COMMAND ----------
 
@@ -83,14 +83,15 @@ chosen_move.createOrReplaceTempView("chosen")
 
 # MAGIC %md
 # MAGIC ## How the round saw the brokers
-# MAGIC The score is the busiest weighted resource. `hits` counts the rounds running in which the broker was above
+# MAGIC The score is the busiest weighted resource, as measured; the level is what the strategy judged the broker
+# MAGIC against, by its own estimates. `hits` counts the rounds running in which the broker was above
 # MAGIC what the strategy allows; `reason` says why it was a source or why not.
 
 # COMMAND ----------
 
 # DBTITLE 1,Scores of the round
 # MAGIC %sql
-# MAGIC SELECT s.broker, round(100 * s.score, 1) AS score_pct, round(100 * s.mean, 1) AS mean_pct, s.hits, s.is_source,
+# MAGIC SELECT s.broker, round(100 * s.score, 1) AS score_pct, round(100 * s.mean, 1) AS level_pct, s.hits, s.is_source,
 # MAGIC        s.eligible, s.reason, round(100 * s.cpu_utilisation, 1) AS cpu_pct,
 # MAGIC        round(100 * s.memory_utilisation, 1) AS memory_pct
 # MAGIC FROM broker_scores s
@@ -100,8 +101,8 @@ chosen_move.createOrReplaceTempView("chosen")
 # COMMAND ----------
 
 scores = _sqldf
-mean = scores.agg(F.max("mean_pct")).first()[0]
-bars(scores, "broker", "score_pct", "Scores when the round decided; the line is the mean", mean)
+level = scores.agg(F.max("level_pct")).first()[0]
+bars(scores, "broker", "score_pct", "Scores when the round decided; the line is the level", level)
 
 # COMMAND ----------
 

@@ -16,6 +16,8 @@ _DECIDED_AT = Field("at_ms", LONG, "ms since epoch", "of a round its time on the
 _ATTEMPT = Field("attempt_id", STRING, "", "random id of the write; rows count when a journal entry names it")
 _AT = Field("at_ms", LONG, "ms since epoch", "time of the round on the event-time axis of the reports")
 _STRATEGY = Field("strategy", STRING, "", "strategy that decided")
+_JUDGED = "moves chosen before it included: measured scores or, as steady does, its own estimates; by broker"
+_LEVEL = "what the strategy judged the broker against, by its own figures; the mean measured score is in rounds"
 _CHALLENGER = Field("challenger", BOOLEAN, "", "ran in shadow beside the live strategy")
 
 ROUNDS = Record(
@@ -68,8 +70,8 @@ DECISIONS = Record(
         Field("executed", BOOLEAN, "", "the controller carried it out"),
         Field("outcome", STRING, "", "executed, or the reason code why not, as of its round", nullable=True),
         Field("evidence_json", STRING, "", "numbers seen, rule fired, candidates that lost, JSON"),
-        Field("before_json", STRING, "", "scores before, by broker, JSON"),
-        Field("after_json", STRING, "", "predicted scores after, by broker, JSON"),
+        Field("before_json", STRING, "", f"what the strategy judged brokers by, {_JUDGED}, JSON"),
+        Field("after_json", STRING, "", "the same as predicted after the decision, JSON"),
     ),
     _options("decision_id", "attempt_id"),
 )
@@ -82,8 +84,8 @@ BROKER_SCORES = Record(
         _ATTEMPT,
         _AT,
         Field("broker", STRING, "", "broker id"),
-        Field("score", DOUBLE, "fraction", "largest weighted short average; null: unknown", nullable=True),
-        Field("mean", DOUBLE, "fraction", "mean of the eligible brokers", nullable=True),
+        Field("score", DOUBLE, "fraction", "largest weighted short average, as measured; null: unknown", nullable=True),
+        Field("mean", DOUBLE, "fraction", _LEVEL, nullable=True),
         Field("hits", LONG, "count", "consecutive rounds above a threshold"),
         Field("eligible", BOOLEAN, "", "has fresh and complete reports and no constraint against it"),
         Field("is_source", BOOLEAN, "", "load was to be moved off it"),

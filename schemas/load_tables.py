@@ -18,6 +18,7 @@ _NAMESPACE = Field("namespace", STRING, "", "tenant/namespace; empty for the tai
 _PANE_END = Field("pane_end_ms", LONG, "ms since epoch", "end of the pane, exclusive, on the axis of event time")
 _AS_OF = Field("as_of_ms", LONG, "ms since epoch", "pane end the averages are taken at")
 _REPORTS = Field("reports", LONG, "count", "reports that went in")
+_LISTED = Field("reports", LONG, "count", "reports of the broker that went in: those that list the bundle")
 _LATE = "a late report adds a row, and the one with the most reports counts"
 _MARKER = (
     Field("writer", STRING, "", "application id of the writing query"),
@@ -93,7 +94,7 @@ BUNDLE_PANES = Record(
         _BUNDLE,
         _NAMESPACE,
         _BROKER,
-        _REPORTS,
+        _LISTED,
         *(f for name in BUNDLE_FIELDS for f in _sum_and_max(name, FIELD_UNITS[name], f"{name} of the bundle")),
         *_MARKER,
     ),
@@ -131,13 +132,14 @@ BROKER_LOAD = Record(
 
 BUNDLE_LOAD = Record(
     "bundle_load",
-    f"rolling averages of a bundle as of a pane end; {_LATE}",
+    "rolling averages of a bundle on a broker as of a pane end, over the reports that list it and not over the whole "
+    f"window, so that bundles need not sum to their broker; {_LATE}",
     (
         _AS_OF,
         _BUNDLE,
         _NAMESPACE,
         _BROKER,
-        _REPORTS,
+        _LISTED,
         *(_average(name, "the bundle") for name in BUNDLE_FIELDS),
         Field("msg_rate_long", DOUBLE, "messages/s", "decayed average over hours: messages in and out"),
         Field("throughput_long", DOUBLE, "bytes/s", "decayed average over hours: bytes in and out"),

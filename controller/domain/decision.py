@@ -126,7 +126,8 @@ class Decision:
     """One decision of a round, or the skip of one broker.
 
     `epoch` is the bundle's epoch that the decision was made on; once the bundle has another, the decision is void.
-    `evidence` holds the quantised figures behind it, `before` and `after` the predicted scores by broker.
+    `evidence` holds the quantised figures behind it, `before` and `after` what its strategy judges the brokers by, now
+    and as predicted.
     """
 
     id: str

@@ -83,7 +83,7 @@ def status(
             "lag_ms": now_ms - progress.newest_event_ms if progress else None,
         },
         "quarantined_last_hour": _quarantined(reader, now_ms - HOUR_MS),
-        "alarms_last_hour": [alarm_row(e) for e in recent if e.kind is Kind.ALARM],
+        "alarms_last_hour": [alarm_row(e) for e in recent if _alarms(e)],
     }
     return document | {"problems": [*find_problems(document), *find_late(document, late_ms)]}
 
@@ -116,10 +116,18 @@ def plan_row(plan: KeptPlan | None) -> Row | None:
     return {**told, "phase": plan.phase.value, "moves": moves}
 
 
+def _alarms(entry: Entry) -> bool:
+    """An alarm, or a trip of the mass-failure breaker, of which nothing else tells once it has been reset."""
+    return entry.kind is Kind.ALARM or (entry.kind is Kind.GUARD and bool(entry.data.get("frozen")))
+
+
 def alarm_row(entry: Entry) -> Row:
     """An alarm as `ballast status` lists it."""
     named = {"bundle": entry.bundle, "broker": entry.broker}
     words = describe_reason(entry.reason, entry.data) or None
+    if entry.kind is Kind.GUARD:
+        silent, alive = entry.data.get("silent") or [], entry.data.get("alive")
+        words = f"the mass-failure breaker tripped: {count_text(len(silent), 'broker')} silent, {alive} alive"
     about = {"reason": entry.reason, "reason_words": words, **named, "data": dict(entry.data)}
     return {"seq": entry.seq, "at_ms": entry.at_ms, **about}
 

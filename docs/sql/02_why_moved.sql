@@ -1,8 +1,9 @@
 -- Why did this bundle move?
 --
--- The whole history of the bundle `:bundle`, each step with its cause: a decision with the source's score before and
--- as predicted, or a command with who sent it and why. For a move of a plan that waited, `approved_by` is who approved
--- the plan, and `why` is that person's reason. A row without a reason goes on with the step above it.
+-- The whole history of the bundle `:bundle`, each step with its cause: a decision with what the strategy judged the
+-- source by before and as predicted, or a command with who sent it and why. For a move of a plan that waited,
+-- `approved_by` is who approved the plan, and `why` is that person's reason. A row without a reason goes on with the
+-- step above it.
 
 SELECT j.at_time, j.seq, j.state, j.epoch, j.by_broker, j.to_broker, j.reason, d.decision_id, d.strategy,
        coalesce(a.source_before, d.source_before) AS source_before,

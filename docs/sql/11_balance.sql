@@ -1,5 +1,6 @@
 -- How even was the load, round by round?
 --
+-- By the measured scores of eligible brokers. What the strategy judged them against is the level of question 06.
 -- `busiest_to_mean` is 1 where all brokers are equally loaded. `carried_out` counts the round's decisions that became
 -- moves or splits: 0 beside decided ones means mode shadow or paused, or that the state had moved on.
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import pyarrow as pa
 
 from controller.backtest.recording.lines import Figures, LineReader
 from controller.backtest.recording.recording import Recorder, Recording
@@ -40,8 +41,8 @@ OnProgress = Callable[[float], None]  # called with the part that is done, 0..1
 
 @dataclass(slots=True)
 class Input:
-    """What was read. `refused`: number of lines by the rule they broke. `policies`: of a recorded Pulsar cluster, its
-    newest rules of placement; None if the recording has none."""
+    """What was read, in steps of `step_ms`. `refused`: number of lines by the rule they broke. `policies`: of a
+    recorded Pulsar cluster, its newest rules of placement; None if the recording has none."""
 
     recording: Recording
     step_ms: int
@@ -59,7 +60,8 @@ def read_input(
 ) -> Input:
     """Read a file of JSON lines (plain or .gz) or the tables below a root.
 
-    `step_ms`: None for the brokers' report interval. Raises ConfigError if there is nothing usable at `source`.
+    `step_ms`: None for the brokers' report interval; of tables no step is shorter than a pane. Raises ConfigError if
+    there is nothing usable at `source`.
     """
     path = Path(source)
     quarantine.unlink(missing_ok=True)
@@ -72,6 +74,7 @@ def read_input(
             step_ms = max(PANES_STEP_MS, usual_step_ms(first_hour(root, ends)))
         else:
             _check_step(step_ms, int(np.ptp(ends.to_numpy())) + PANES_STEP_MS)
+            step_ms = max(step_ms, _pane_ms(ends))
         recorder = Recorder(step_ms)
         count = add_panes(root, ends, recorder, step_ms, on_progress)
         return Input(recorder.finish(), step_ms, count)
@@ -80,6 +83,12 @@ def read_input(
         wanted = f"did you mean {near[0]}?" if near else "name a file of JSON lines or the root of the tables"
         raise ConfigError(f"{path} has no table broker_panes: {wanted}")
     raise ConfigError(f"{path} does not exist: name a file of JSON lines or the root of the tables")
+
+
+def _pane_ms(ends: pa.ChunkedArray) -> int:
+    """The shortest distance between two panes; 0 where there is one only."""
+    moments = np.unique(ends.to_numpy())
+    return int(np.diff(moments).min()) if len(moments) > 1 else 0
 
 
 def tables_of(source: str) -> TableRoot | None:

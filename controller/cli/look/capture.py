@@ -55,7 +55,7 @@ def capture(
             ("to (UTC)", time_text(until_ms)),
             ("journal", f"entries {about['first_seq']} to {about['last_seq']}"),
             ("rounds", about["rounds"]),
-            *((name, count_text(rows, "row")) for name, rows in about["rows"].items() if rows),
+            *((f"table {name}", count_text(rows, "row")) for name, rows in about["rows"].items() if rows),
         ]
     )
     if about["rounds_unlike"]:

@@ -98,15 +98,21 @@ def _print(document: Mapping[str, Any]) -> None:
         typer.echo("")
         emit_table(["bundle", "state", "epoch >", "owner", "to", "for >", "cause"], rows, "in flight")
     if document["alarms_last_hour"]:
-        alarms = [
-            (time_text(a["at_ms"]), reason_text(a["reason"], a["data"]), a["bundle"] or a["broker"])
-            for a in document["alarms_last_hour"]
-        ]
+        alarms = [(time_text(a["at_ms"]), _alarm_text(a), _alarm_about(a)) for a in document["alarms_last_hour"]]
         typer.echo("")
         emit_table(["at (UTC)", "reason …", "about"], alarms, "alarms of the last hour")
     for problem in document["problems"]:
         typer.echo("")
         emit_text(f"! {problem}")
+
+
+def _alarm_text(alarm: Mapping[str, Any]) -> str:
+    text, words = reason_text(alarm["reason"], alarm["data"]), alarm["reason_words"]
+    return text if not words or words in text else f"{text}: {words}"
+
+
+def _alarm_about(alarm: Mapping[str, Any]) -> str | None:
+    return alarm["bundle"] or alarm["broker"] or ", ".join(alarm["data"].get("silent") or ())
 
 
 def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -44,10 +44,10 @@ def up(
             help="Port for clients, of the first node; 0 chooses free ones at the first start.", min=0, max=65_535
         ),
     ] = 0,
-    prefix: Annotated[str, typer.Option(help="Prefix of the topic names.")] = "",
+    prefix: Annotated[str, typer.Option(help="Prefix of the topic names, as in kafka.topic_prefix.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Start Kafka, unless it runs already, and create the topics."""
+    """Start Kafka in the background, unless it runs already, and create the topics; `ballast kafka down` stops it."""
     check_folder(folder, f"--dir {folder}")
     names, cluster = TopicNames(prefix), KafkaCluster(folder)
     asked = (nodes or 1) > 1 or secure or bool(user)

@@ -36,6 +36,7 @@ from controller.cli.show import emit_text
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.loads.recorded import Overrides
+from controller.operations.text import count_text
 from controller.process.paths import RUN
 from controller.process.spark_submit import LOCAL_SPARK_CONF
 
@@ -114,6 +115,7 @@ def backtest(
     store.write_tables(finished, about)
     unfinished = len(points) - len(finished)
     recommendation = write_report(out, finished, base, about, KnobNames(named.keys, named.words), unfinished)
+    _print_step(step_ms, about["step_ms"])
     _print_results(about, finished, kept, out, named)
     _print_recommendation(recommendation, out)
     if stopped:
@@ -166,11 +168,18 @@ def _about(reports: str, configuration: str, found: Input, job: Job) -> dict[str
     }
 
 
+def _print_step(wanted_ms: int | None, step_ms: int) -> None:
+    if wanted_ms is not None and wanted_ms < step_ms:
+        text = f"--step-ms {wanted_ms}: a pane of the tables is {step_ms} ms, and no step is shorter"
+        typer.echo(f"ballast: {text}", err=True)
+
+
 def _print_results(about: dict[str, Any], finished: Sequence[PointRun], kept: int, out: Path, named: Named) -> None:
     if about["refused"]:
         typer.echo(f"ballast: lines refused: {rules_text(about['refused'])}; see {out / QUARANTINE}", err=True)
     emit_scoreboard([run.point for run in finished], named.keys, named.words)
-    typer.echo(f"{len(finished)} points ({kept} kept from before), {about['steps']} steps: {out / RESULTS_CSV}")
+    points = count_text(len(finished), "point")
+    typer.echo(f"{points} ({kept} kept from before), {about['steps']} steps: {out / RESULTS_CSV}")
     typer.echo(f"configuration: {about['configuration']}")
 
 

@@ -47,9 +47,24 @@ def test_an_interval_that_is_set_for_the_run_holds(ballast: Ballast, run: ShortR
     told = about(ballast, run.root.root, tmp_path / "set", "--set", f"{INTERVAL}=90")
     assert told["round_interval_ms"] == 90_000
     told = about(ballast, run.root.root, tmp_path / "often", "--set", f"{INTERVAL}=5", "--set", "loads.pane_s=5")
-    assert (told["round_interval_ms"], told["step_ms"]) == (5_000, 5_000)
+    assert (told["round_interval_ms"], told["step_ms"]) == (5_000, 10_000), "panes were of 10 s"
     told = about(ballast, run.root.root, tmp_path / "step", "--set", f"{INTERVAL}=90", "--step-ms", "30000")
     assert (told["round_interval_ms"], told["step_ms"]) == (90_000, 30_000)
+
+
+def test_no_step_is_shorter_than_a_pane_and_who_asked_for_one_is_told(
+    ballast: Ballast, run: ShortRun, tmp_path: Path
+) -> None:
+    found = {}
+    for step_ms in ("1", "10000"):
+        out = tmp_path / step_ms
+        arguments = ("--reports", run.root.root, "--strategies", "steady", "--out", str(out), "--step-ms", step_ms)
+        code, said, err = ballast("backtest", *arguments, "--jobs", "1")
+        assert code == 0
+        assert "\n1 point (0 kept from before), " in said
+        assert ("--step-ms 1: a pane of the tables is 10000 ms" in err) == (step_ms == "1")
+        found[step_ms] = json.loads((out / "results.json").read_text())
+    assert found["1"] == found["10000"]
 
 
 def test_a_copy_of_the_panes_alone_has_the_configured_interval(

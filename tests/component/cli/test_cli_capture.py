@@ -244,3 +244,11 @@ def test_a_cluster_with_rules_of_placement_keeps_its_names(tmp_path: Path, capsy
     with pytest.raises(SystemExit) as ended:
         main(["capture", str(tmp_path / "plain"), "--since", str(START_MS), *sets])
     assert not ended.value.code
+
+
+def test_the_number_of_rounds_and_the_tables_are_told_apart(ballast: Ballast, tmp_path: Path) -> None:
+    code, out, err = ballast("capture", str(tmp_path / "slice"), "--since", str(START_MS))
+    assert (code, err) == (0, "")
+    names = [line.partition("  ")[0] for line in out.splitlines() if line and not line.startswith("ballast ")]
+    assert len(names) == len(set(names))
+    assert {"rounds", "table rounds", "journal", "table journal"} <= set(names)

@@ -35,8 +35,12 @@ def test_10_approved_moves_are_compared_from_when_they_were_made(
     (of_round,) = EvidenceView(Reader(approved.run.settings)).decisions(decision_id=approved.moves[1])
     (row,) = ask_approved(10)
     assert (row["source"], row["moves"], row["approved_by"]) == ("b1:8080", 1, "anna@ops")
-    assert row["before_pct"] == pytest.approx(100 * of_round["before"]["b1:8080"], abs=0.06)
-    assert row["predicted_pct"] == pytest.approx(100 * of_round["after"]["b1:8080"], abs=0.06)
+    measured = next(e for e in approved.run.entries if e.attempt_id == of_round["attempt_id"])
+    before_pct = 100 * measured.data["memory"]["scores"]["b1:8080"]
+    assert before_pct > 100 * of_round["before"]["b1:8080"] + 1, "the plan had a move before this one, left out"
+    assert row["before_pct"] == pytest.approx(before_pct, abs=0.06)
+    change_pct = 100 * (of_round["after"]["b1:8080"] - of_round["before"]["b1:8080"])
+    assert row["predicted_pct"] == pytest.approx(before_pct + change_pct, abs=0.06)
     carried_out = next(e for e in approved.run.entries if e.kind is Kind.PLAN and e.reason == "carried_out")
     assert row["at_time"].timestamp() * 1_000 == pytest.approx(carried_out.at_ms, abs=1)
     last = [e for e in approved.run.entries if e.kind is Kind.ROUND][-1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from controller.ledger.append import append
 from schemas.arrow import arrow_table
 from schemas.load_tables import BUNDLE_LOAD
 from tests.component.questions.told import namespace_of
-from tests.questions import DuckQuestions
+from tests.questions import PAGE, DuckQuestions
 from tests.short_run import ShortRun, play
 from tests.weeks_of_load import (
     BROKERS,
@@ -173,3 +174,18 @@ def test_the_newest_load_of_a_bundle_is_that_with_all_reports(tmp_path: Path) ->
     ask = DuckQuestions(run.root.root)
     assert max(row["messages_per_s"] for row in ask(4)) < 1e6
     ask.db.close()
+
+
+def test_panes_of_bundles_add_up_to_those_of_brokers(ask: DuckQuestions, run: ShortRun) -> None:
+    for name in ("broker_panes", "bundle_panes"):
+        ask.db.register(name, run.root.open(name).to_pyarrow_dataset())
+    (text,) = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    found, expected = Counter[int](), Counter[int]()
+    for row in ask(text):
+        found[row["pane_end_ms"]] += row["msg_rate_in"]
+    for row in ask(
+        "SELECT pane_end_ms, sum(msg_rate_in_sum) / sum(reports) AS rate FROM broker_panes GROUP BY pane_end_ms, broker"
+    ):
+        expected[row["pane_end_ms"]] += row["rate"]
+    assert found
+    assert found == pytest.approx(expected)

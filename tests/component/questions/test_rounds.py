@@ -85,6 +85,23 @@ def test_10_predictions_are_compared_with_later_rounds(ask: DuckQuestions, run: 
     assert row["missed_by_points"] == pytest.approx(row["realised_pct"] - row["predicted_pct"], abs=0.11)
 
 
+def test_10_changes_are_compared_where_the_strategy_judges_by_estimates(run: ShortRun) -> None:
+    judged_higher = DuckQuestions(run.root.root)
+    (row,) = judged_higher(10)
+    (seen,) = judged_higher("SELECT max(source_before) AS judged FROM decisions WHERE executed")
+    judged_higher.db.execute("CREATE TEMP TABLE moved_up AS SELECT * FROM decisions_files")
+    for column in ("before_json", "after_json"):
+        raised = f"(SELECT json_group_object(e.key, e.value::DOUBLE + 0.1) FROM json_each({column}) e)"
+        judged_higher.db.execute(f"UPDATE moved_up SET {column} = {raised} WHERE kind = 'transfer'")
+    judged_higher.db.execute("CREATE OR REPLACE TEMP VIEW decisions_files AS SELECT * FROM moved_up")
+    (estimate,) = judged_higher("SELECT max(source_before) AS judged FROM decisions WHERE executed")
+    (found,) = judged_higher(10)
+    judged_higher.db.close()
+    assert estimate["judged"] == pytest.approx(seen["judged"] + 0.1)
+    for column in ("before_pct", "predicted_pct", "realised_pct", "missed_by_points"):
+        assert found[column] == pytest.approx(row[column], abs=0.11), "a tenth more than was measured, before and after"
+
+
 def test_11_balance_round_by_round(ask: DuckQuestions, run: ShortRun) -> None:
     rows, rounds = ask(11), rounds_of(run)
     assert [row["mode"] for row in rows] == [e.data["mode"] for e in rounds]

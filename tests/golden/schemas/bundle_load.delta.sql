@@ -3,7 +3,7 @@ CREATE TABLE IF NOT EXISTS bundle_load (
   `bundle` STRING NOT NULL COMMENT 'bundle name; tail for everything not among the busiest',
   `namespace` STRING NOT NULL COMMENT 'tenant/namespace; empty for the tail',
   `broker` STRING NOT NULL COMMENT 'broker id',
-  `reports` BIGINT NOT NULL COMMENT 'reports that went in [count]',
+  `reports` BIGINT NOT NULL COMMENT 'reports of the broker that went in: those that list the bundle [count]',
   `msg_rate_in` DOUBLE NOT NULL COMMENT 'short average: msg rate in of the bundle [messages/s]',
   `msg_rate_out` DOUBLE NOT NULL COMMENT 'short average: msg rate out of the bundle [messages/s]',
   `throughput_in` DOUBLE NOT NULL COMMENT 'short average: throughput in of the bundle [bytes/s]',
@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS bundle_load (
   `batch_id` BIGINT NOT NULL COMMENT 'micro-batch that wrote the row'
 )
 USING DELTA
-COMMENT 'rolling averages of a bundle as of a pane end; a late report adds a row, and the one with the most reports counts'
+COMMENT 'rolling averages of a bundle on a broker as of a pane end, over the reports that list it and not over the whole window, so that bundles need not sum to their broker; a late report adds a row, and the one with the most reports counts'
 TBLPROPERTIES (
   'delta.enableDeletionVectors' = 'false',
   'delta.columnMapping.mode' = 'none',

@@ -3,7 +3,7 @@ CREATE TABLE IF NOT EXISTS bundle_panes (
   `bundle` STRING NOT NULL COMMENT 'bundle name; tail for everything not among the busiest',
   `namespace` STRING NOT NULL COMMENT 'tenant/namespace; empty for the tail',
   `broker` STRING NOT NULL COMMENT 'broker id',
-  `reports` BIGINT NOT NULL COMMENT 'reports that went in [count]',
+  `reports` BIGINT NOT NULL COMMENT 'reports of the broker that went in: those that list the bundle [count]',
   `msg_rate_in_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: msg_rate_in of the bundle [messages/s]',
   `msg_rate_in_max` DOUBLE NOT NULL COMMENT 'largest of the reports: msg_rate_in of the bundle [messages/s]',
   `msg_rate_out_sum` DOUBLE NOT NULL COMMENT 'sum over the reports: msg_rate_out of the bundle [messages/s]',

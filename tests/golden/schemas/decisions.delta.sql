@@ -17,8 +17,8 @@ CREATE TABLE IF NOT EXISTS decisions (
   `executed` BOOLEAN NOT NULL COMMENT 'the controller carried it out',
   `outcome` STRING COMMENT 'executed, or the reason code why not, as of its round',
   `evidence_json` STRING NOT NULL COMMENT 'numbers seen, rule fired, candidates that lost, JSON',
-  `before_json` STRING NOT NULL COMMENT 'scores before, by broker, JSON',
-  `after_json` STRING NOT NULL COMMENT 'predicted scores after, by broker, JSON'
+  `before_json` STRING NOT NULL COMMENT 'what the strategy judged brokers by, moves chosen before it included: measured scores or, as steady does, its own estimates; by broker, JSON',
+  `after_json` STRING NOT NULL COMMENT 'the same as predicted after the decision, JSON'
 )
 USING DELTA
 COMMENT 'one decision of a round or of the control step, skips included, with its evidence'
