@@ -82,6 +82,7 @@ class Context:
         self._private = False
         watch.mark(self.read_ms, state.seq)
         self._placement: Assigner | None = None
+        self._quiet: frozenset[str] | None = None
         self._wishes: dict[str, list[Override]] | None = None
 
     def emit(self, kind: Kind, **fields: Any) -> Entry:
@@ -240,7 +241,7 @@ class Context:
         """The session that should get the bundle, and why; None when no broker is eligible.
 
         That is the broker it is pinned to, if eligible. A broker that it should avoid is chosen only when there is no
-        other, a broker that isolation forbids never.
+        other, one that may be dying only if no other may have it, a broker that isolation forbids never.
         """
         barred = {session.broker for session in without if session is not None}
         pinned, avoided = wishes_for(self._wishes_of(bundle.namespace), bundle)
@@ -249,8 +250,9 @@ class Context:
         if pinned_there and pinned not in barred and (among is None or pinned in among):
             return Choice(self.state.brokers[str(pinned)].session, "pin")
         leaving = self._holder(bundle) if placement.rules is not None else None
-        found = placement.rank_candidates(namespace, barred | avoided, among, leaving, str(bundle)) if avoided else []
-        found = found or placement.rank_candidates(namespace, barred, among, leaving, str(bundle))
+        rank = partial(placement.rank_candidates, namespace, among=among, leaving=leaving, bundle=str(bundle))
+        shunned = dict.fromkeys((avoided | self.quiet, avoided, frozenset[str]()))
+        found = next(filter(None, (rank(barred | names) for names in shunned)), [])
         by = "count" if placement.loads is None else "load"
         return Choice(self.state.brokers[found[0].broker].session, by, found) if found else None
 
@@ -283,6 +285,15 @@ class Context:
     def lags(self, session: Session) -> bool:
         """Whether the session is too far behind the journal to be granted anything."""
         return self.watch.lags(session, self.settings)
+
+    @property
+    def quiet(self) -> frozenset[str]:
+        """Brokers not heard of for half a lease: when some die together, the first one's bundles would else go to the
+        next."""
+        if self._quiet is None:
+            since_ms = self.now_ms - self.settings.lease_ms // 2
+            self._quiet = frozenset(session.broker for session, at in self.watch.heard.items() if at < since_ms)
+        return self._quiet
 
     def _may_be_granted(self, broker: Broker) -> bool:
         """Whether the broker may get bundles: by assignment, or by an order where its own metadata decides."""

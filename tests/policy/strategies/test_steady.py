@@ -429,6 +429,20 @@ class TestMoves:
         assert (move.source, move.target) == ("small", "large")
         assert move.after["large"] == pytest.approx(0.325)
 
+    @pytest.mark.parametrize(("hot", "small"), [(28, 20), (40, 25), (20, 30)])
+    def test_a_hot_bundle_that_cannot_move_keeps_no_small_ones_beside_it(self, hot: int, small: int) -> None:
+        """It has one topic and is more than its broker has too much, whose load stays below every limit."""
+        built = steady(cluster()).broker("b0", cpu=hot + small)
+        built.bundle("b0", cpu=hot, topics=1)
+        for at in range(4):
+            if at:
+                built.broker(f"b{at}", cpu=30)
+            for _ in range(30 if at else small):
+                built.bundle(f"b{at}", cpu=1)
+        live(built, 15)
+        used = [row["cpu_usage"] for row in built.brokers.values()]
+        assert max(used) <= 1.16 * np.mean(used)
+
     @pytest.mark.covers("even-load", "count-or-traffic", "target-capacity")
     def test_utilisation_is_equalised_not_load(self) -> None:
         built = steady(cluster())

@@ -282,6 +282,38 @@ def test_a_broker_that_has_come_back_is_not_counted_as_silent() -> None:
     assert len(ended(driver)) == 4
 
 
+def test_a_broker_that_came_back_and_left_is_not_counted_as_silent_either() -> None:
+    driver = StepDriver()
+    for name in "abcd":
+        driver.join(f"{name}:1")
+    driver.silent.add("a:1")
+    driver.wait(8_000)
+    back = driver.join("a:1", 2, "n2")
+    driver.wait(1_000)
+    driver.run(BrokerEvent("goodbye", back, driver.state.seq), beats=False)
+    del driver.sessions["a:1"]
+    driver.silent.add("b:1")
+    driver.wait(8_000)
+    assert not driver.state.frozen, "one of three is silent now"
+    assert len(ended(driver)) == 2 + 1
+
+
+def test_what_a_dead_broker_owned_does_not_go_to_one_that_may_be_dying() -> None:
+    driver = StepDriver()
+    sessions = {name: driver.join(f"{name}:1") for name in "abcdef"}
+    driver.command("create_namespace", namespace="t/n", bundles=1)
+    driver.own(sessions["a"], WHOLE)
+    for name in "cdef":
+        driver.command("drain", broker=f"{name}:1")  # so that b is the only one that may get anything
+    driver.silent.add("a:1")
+    driver.wait(1_000)
+    driver.silent.add("b:1")
+    driver.command("undrain", broker="f:1")
+    driver.wait(7_000)
+    assert sessions["a"] not in driver.state.sessions
+    assert driver.state.bundles[str(WHOLE)].to == sessions["f"]
+
+
 @pytest.mark.covers("broker-leaves")
 def test_drained_broker_is_emptied_by_transfers_and_gets_nothing() -> None:
     driver = StepDriver()
