@@ -133,4 +133,5 @@ def _is_on_disk(spark: SparkSession, checkpoint: str) -> bool:
     """Whether it is on this machine: a path without a scheme may be in HDFS."""
     context = spark.sparkContext
     path = gateway_of(context).jvm.org.apache.hadoop.fs.Path(checkpoint)
-    return str(path.getFileSystem(scala_context_of(context).hadoopConfiguration()).getScheme()) == "file"
+    files = path.getFileSystem(scala_context_of(context).hadoopConfiguration())
+    return str(files.getUri().getScheme()) == "file"

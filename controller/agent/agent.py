@@ -182,7 +182,6 @@ class Agent:
         self._life.begin()
         names = self._connections.names
         reader = self._life.open_reader([names.journal_feed, *names.all_broker_events], self.watcher.take)
-        trouble = ""
         try:
             ending = await self._run(reader)
         finally:

@@ -240,8 +240,9 @@ class Context:
     ) -> Choice | None:
         """The session that should get the bundle, and why; None when no broker is eligible.
 
-        That is the broker it is pinned to, if eligible. A broker that it should avoid is chosen only when there is no
-        other, one that may be dying only if no other may have it, a broker that isolation forbids never.
+        That is the broker it is pinned to, if eligible. One that may be dying is chosen only when there is no other but
+        those that it should avoid, one of these only when there is no other at all, and one that isolation forbids
+        never.
         """
         barred = {session.broker for session in without if session is not None}
         pinned, avoided = wishes_for(self._wishes_of(bundle.namespace), bundle)
@@ -288,8 +289,8 @@ class Context:
 
     @property
     def quiet(self) -> frozenset[str]:
-        """Brokers not heard of for half a lease: when some die together, the first one's bundles would else go to the
-        next."""
+        """Brokers not heard of for half a lease. Of several that die together one expires first, and its bundles would
+        go to those that expire next."""
         if self._quiet is None:
             since_ms = self.now_ms - self.settings.lease_ms // 2
             self._quiet = frozenset(session.broker for session, at in self.watch.heard.items() if at < since_ms)

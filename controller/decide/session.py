@@ -215,7 +215,7 @@ class DecideSession:
         left = Counter(move.source for move in self._underway.values())
         for name in line.brokers:
             stayed = self._held.get(name, 0) - left[name]
-            lost = not held[name] or held[name] < HARDLY_ANY * stayed
+            lost = held[name] < HARDLY_ANY * stayed
             if name not in self._held or (line.members_changed and self._held[name] and lost):
                 self._incarnations[name] = self._incarnations.get(name, 0) + 1
         self._held = held

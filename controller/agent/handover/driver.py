@@ -149,7 +149,8 @@ class HandoverDriver:
         now, name = self._boot_ms(), type(work).__name__.lower()
         self._given_up.discard(task)
         if outcome is Outcome.CANCELLED:
-            log.warning("%s of %s: given up after %.1f s, undone", name, work.bundle, (now - began_ms) / 1000)
+            after_s = (now - began_ms) / 1000
+            log.warning("%s of %s: cancelled after %.1f s; what it did is uncertain", name, work.bundle, after_s)
         self._metrics.work.labels(name, outcome.value).inc()
         self._metrics.work_seconds.labels(name).observe((now - began_ms) / 1000)
         if core is None or core is not self.core:

@@ -42,7 +42,7 @@ def _is_resource(name: str, pair: Any, troubles: dict[str, str]) -> bool:
     if name not in RESOURCES:
         troubles[name] = f"resource {shown(name)} is none of {', '.join(RESOURCES)}"
     elif not (isinstance(pair, tuple | list) and len(pair) == 2 and all(map(_is_finite, pair))):
-        troubles[name] = f"resource {name} is {shown(pair)}, wanted (usage, limit), two finite numbers"
+        troubles[name] = f"resource {name} is {shown(pair)}, wanted (usage, limit), two finite ints or floats of Python"
     elif pair[1] > 0 > pair[0]:
         troubles[name] = f"resource {name} is {shown(pair)}: a negative usage of a known limit"
     return name not in troubles
@@ -58,7 +58,7 @@ def _corrected(bundle: Bundle, stats: BundleStats, troubles: dict[str, str]) -> 
 
 
 def _wanted(name: str, value: object) -> str:
-    return f"{name} is {shown(value)}, wanted a finite number >= 0"
+    return f"{name} is {shown(value)}, wanted an int or a float of Python, finite and >= 0"
 
 
 def _are_figures(values: tuple[Any, ...]) -> bool:

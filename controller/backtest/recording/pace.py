@@ -32,7 +32,7 @@ def pace_of(source: str, settings: Settings, step_ms: int | None = None) -> Pace
     """The pace of a replay of `source`, as `read_input` takes it. `step_ms`: as the user wants it.
 
     An interval that was given for this run (`--set`) holds; else the recorded one; else the configured one. The steps
-    of tables are no longer than it.
+    of tables are no longer than it, unless a pane is.
     """
     root = tables_of(source)
     recorded = recorded_interval_ms(root) if root is not None and settings.origin(KEY) != OVERRIDE else None

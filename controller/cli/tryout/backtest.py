@@ -170,7 +170,7 @@ def _about(reports: str, configuration: str, found: Input, job: Job) -> dict[str
 
 def _print_step(wanted_ms: int | None, step_ms: int) -> None:
     if wanted_ms is not None and wanted_ms < step_ms:
-        text = f"--step-ms {wanted_ms}: a pane of the tables is {step_ms} ms, and no step is shorter"
+        text = f"--step-ms {wanted_ms}: panes of the tables are {step_ms} ms apart, and no step is shorter"
         typer.echo(f"ballast: {text}", err=True)
 
 

@@ -62,7 +62,7 @@ def test_no_step_is_shorter_than_a_pane_and_who_asked_for_one_is_told(
         code, said, err = ballast("backtest", *arguments, "--jobs", "1")
         assert code == 0
         assert "\n1 point (0 kept from before), " in said
-        assert ("--step-ms 1: a pane of the tables is 10000 ms" in err) == (step_ms == "1")
+        assert ("--step-ms 1: panes of the tables are 10000 ms apart" in err) == (step_ms == "1")
         found[step_ms] = json.loads((out / "results.json").read_text())
     assert found["1"] == found["10000"]
 

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.published.clusters import loads, moves
 from controller.cli.tryout.decide import answer
 from controller.decide.line import parse_line
-from controller.decide.session import UNDERWAY_MS, DecideSession
+from controller.decide.session import UNDERWAY_MS, DecideSession, Underway
 from controller.domain.decision import Decision, DecisionKind, Reason
 from controller.domain.errors import BadRecord
 from controller.domain.settings.policy import PolicySettings, ShedSettings, SplitSettings
@@ -254,6 +254,16 @@ def test_a_broker_that_is_nearly_empty_after_members_changed_has_restarted(
         lines.brokers["b3:8080"][name] = lines.brokers["b2:8080"].pop(name)
     lines.members_changed = told
     assert seen(of, lines).incarnation.tolist() == [1, 1, expected, 1]
+
+
+def test_a_broker_that_was_emptied_by_decided_moves_has_not_restarted() -> None:
+    of, lines = session(), skewed()
+    decided(of, lines)
+    for name in list(lines.brokers["b2:8080"]):
+        of._underway[name] = Underway("b2:8080", "b3:8080", lines.now_ms)
+        lines.brokers["b3:8080"][name] = lines.brokers["b2:8080"].pop(name)
+    lines.members_changed = True
+    assert seen(of, lines).incarnation.tolist() == [1, 1, 1, 1]
 
 
 def test_a_line_from_the_past_is_refused_and_changes_nothing() -> None:

@@ -105,7 +105,7 @@ def test_a_serve_that_hangs_is_named_once_the_journal_gives_the_bundle_to_anothe
         await stage.read(own(State.ASSIGNING, 1, to=A))
         stage.now_ms += 5_000
         await stage.read(own(State.RELEASING, 2, A, B))  # after the controller's deadline
-        assert f"serve of {WHOLE}: given up after 5.0 s" in caplog.text
+        assert f"serve of {WHOLE}: cancelled after 5.0 s" in caplog.text
         assert stage.outbox.kinds() == ["released"]
 
     play(scenario, Hanging(MemoryFences()))

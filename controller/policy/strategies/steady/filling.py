@@ -37,7 +37,7 @@ def judge_filling(snapshot: Snapshot, model: Model, deviation: Ints, before: Int
     part, fillable, working = model.takes_part, model.fillable(), _find_working(snapshot, model)
     low, filling, worked = before.T
     held = np.bincount(model.owner - NOBODY, minlength=len(part) + 1)[1:]
-    emptied = ~snapshot.eligible & (held == 0)  # drained, for one; others may just be silent
+    emptied = ~snapshot.eligible & (held == 0)  # drained, or gone: one that is only silent still holds its bundles
     worked = np.minimum(np.where(emptied, 0, worked) + working, PROVEN)
     empty, enough = _judge_light(snapshot, model, held, working, worked < PROVEN)
     is_low = (deviation <= LITTLE * fillable) | empty
@@ -61,16 +61,17 @@ def _judge_light(snapshot: Snapshot, model: Model, held: Ints, working: Bools, n
     """[B] and [B] of the brokers of lightly used pools: who of the new ones is empty, and who has enough bundles.
 
     Empty ones hold hardly any bundles and, by their readings, use clearly less than those that work; where all are
-    idle, what they use tells nothing. Enough is as many as others have of the same size: by limits, since the model's
-    speeds are guesses where bundles hardly use anything, and filling would confirm them.
+    idle, what they use tells nothing. Enough is as many as others have of the same size: by known limits, since the
+    model's speeds are guesses where bundles hardly use anything, and filling would confirm them.
     """
     empty, enough = np.zeros(len(held), bool), np.zeros(len(held), bool)
     for pool in model.parts:
         if pool.level >= LEAST_LEVEL:
             continue
         part = np.flatnonzero(pool.takes_part)
-        size, limit, score = pool.size[part], np.nan_to_num(snapshot.limit[part, CPU]), snapshot.score[part]
-        enough[part] = (limit > 0) & (held[part] * limit.sum() >= held[part].sum() * limit)
+        size, limit, score = pool.size[part], np.maximum(snapshot.frame.limit[part, CPU], 0), snapshot.score[part]
+        of_known = int(held[part][limit > 0].sum())
+        enough[part] = (limit > 0) & (held[part] * int(limit.sum()) >= of_known * limit)
         few = held[part] * size.sum() < HARDLY_ANY * held[part].sum() * size
         few = (few | (held[part] <= 1)) & (new & ~working)[part]
         if few.any() and np.count_nonzero(working[part]) >= LEAST_WORKING:

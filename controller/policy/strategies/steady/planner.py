@@ -30,12 +30,12 @@ from controller.policy.strategies.steady.timing import Timing
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE
 from controller.policy.view.frame import Ints
-from controller.policy.view.reason_codes import ALLOWED, count_reasons, most_common_reason
+from controller.policy.view.reason_codes import ALLOWED, CODES, count_reasons, most_common_reason
 from controller.policy.view.snapshot import Bools, Snapshot
 
 MIN_BUDGET = 8  # moves a round, however small the cluster
 SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
-MOST_FRUITLESS = 16  # searches for a swap a round
+MOST_FRUITLESS = 16  # sources for which a swap is looked for in vain, a round
 MORE_IF_PRESSING = 10  # moves for each pressing broker
 HALF = 0.5
 SMALL_FROM = 0.15  # of the level: a broker less far above it keeps its small bundles while it has a larger one
@@ -69,7 +69,7 @@ class Planner:
         self.chosen = Choices(snapshot, model, self.log, self.evidence, budget)
         most = min(budget, int(self.chosen.left.max(initial=0)))
         self.caps = settings.caps if can_reach_caps(snapshot, settings.caps, most) else None
-        self._fruitless = 0  # swaps looked for and not found
+        self._without_swap: set[int] = set()  # sources for which none was found in this round
         self._part: dict[int, float] = {}  # by source: of SOMETHING, what each of its small bundles must bring
         self._barren: Ints = np.full(len(snapshot.brokers), -1)  # [B] namespaces closed when nothing was free there
 
@@ -140,15 +140,16 @@ class Planner:
         if far > SWAP_FROM and self._swap_best(source, found, targets, judged):
             return True
         boundary: int | Reason | None = None
-        largest = int(np.argmax(self._relief(close)))
+        row = int(np.argmax(self._relief(close)))
+        largest = int(close.bundles[row])
         if far > SPLIT_FROM or (self.model.is_overloaded(source) and not self.model.short[source]):
-            boundary = self.advice.split(self.model, source, close, largest, excess)
+            boundary = self.advice.split(self.model, source, close, row, excess)
         if isinstance(boundary, int):
-            self.chosen.split(source, int(close.bundles[largest]), boundary, self._evidence_of(judged))
+            self.chosen.split(source, largest, boundary, self._evidence_of(judged))
             return False
         if last is not None and self._move_best(source, pairs.within(last)):
             return True
-        self._deny(source, judged, int(close.bundles[largest]), boundary)
+        self._deny(source, judged, largest, boundary)
         return False
 
     def _move_best(self, source: int, judged: Judged) -> bool:
@@ -178,8 +179,8 @@ class Planner:
 
         Less, where nothing but small bundles is left and they bring enough together. While a broker has a larger one
         they come last, and stay if it is hardly above the level: the larger one may move later. A pressing broker asks
-        only that as many as may move in this round, from its first move on, would take something off its excess, but
-        keeps the smallest to the last, too, if it has a larger one and is not overloaded."""
+        only that as many as may move in this round, from its first move on, would take something off its excess. If it
+        has a larger one and is not overloaded, it keeps the smallest to the last, too, or until that one may move."""
         usual, excess = Bounds(self.least, 0.0, self.ceiling), float(self.model.score[source] - self.model.level)
         fitting = relief[relief <= max(excess, self.least)]  # a larger one cannot move, and stops none of the others
         if not len(fitting):
@@ -196,12 +197,18 @@ class Planner:
             most = min(self.chosen.budget - self.chosen.moves, int(self.chosen.left[source]))
             self._part[source] = SOMETHING * excess / most
         least = min(self.least, max(HALF * largest, self._part[source]))
-        softest, easy = usual._replace(least=least), only_small or self.model.is_overloaded(source)
-        if not (pressing or easy):
-            return [usual], softest
-        softer = softest if easy else usual._replace(least=max(least, SMALLER * self.least))
-        first = [usual, softer] if largest >= UNNOTICED * self.least else [softer]
-        return first, None if easy or together < enough else softest
+        at_once, smallest = only_small or self.model.is_overloaded(source), usual._replace(least=least)
+        softer = smallest if at_once else usual._replace(least=max(least, SMALLER * self.least))
+        last = None if at_once or together < enough else softer if self._awaits_larger(source) else smallest
+        if not (pressing or at_once):
+            return [usual], last
+        return [usual, softer] if largest >= UNNOTICED * self.least else [softer], last
+
+    def _awaits_larger(self, source: int) -> bool:
+        """Whether it has a bundle that would bring what a move must, and whose grace period will end."""
+        block, alone = self.snapshot.bundle_block[self.chosen.held.all_of(source)], self.chosen.held.alone_of(source)
+        soon = block == CODES[Reason.GRACE_PERIOD]
+        return bool((soon & (alone >= self.least)).any())
 
     def _has_only_small(self, source: int) -> bool:
         """Whether not even its largest bundle brings what a move must."""
@@ -243,14 +250,15 @@ class Planner:
 
     def _swap_best(self, source: int, found: Candidates, targets: Ints, judged: Judged) -> bool:
         """No single bundle fits: swap two with one of the least loaded targets, if that helps."""
-        if self.chosen.spent(source, 2) or not self.open[source] or self._fruitless >= MOST_FRUITLESS:
+        hopeless = source in self._without_swap or len(self._without_swap) >= MOST_FRUITLESS
+        if hopeless or self.chosen.spent(source, 2) or not self.open[source]:
             return False
         partners = least_loaded(self.model, targets[self.chosen.left[targets] >= 2])
         self.log.visited[partners] = True
         bounds = judged.bounds._replace(least=max(judged.bounds.least, SMALLEST * self.least))
         swap = best_swap(self.model, self.chosen.held, found, partners, bounds)
         if swap is None:
-            self._fruitless += 1
+            self._without_swap.add(source)
             return False
         evidence = {**self.evidence.of_broker(source), **self._evidence_of(judged)}
         self.chosen.swap(source, swap, self._why(source), evidence)
