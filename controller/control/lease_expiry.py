@@ -70,15 +70,14 @@ def _check_breaker(ctx: Context, silent: list[Session], suspects: set[str]) -> b
     """Whether the breaker is tripped now; journals every change. `suspects`: brokers that are listed but do not answer.
 
     It compares the silent brokers with those alive within the window. A broker that has come back, even as a newer
-    process, is not silent, nor is it once it has left after that. A controller that starts on a frozen cluster listens
-    for one lease first.
+    process, is not silent, and is forgotten: it may leave in good order. A controller that starts on a frozen cluster
+    listens for one lease first.
     """
     watch, settings = ctx.watch, ctx.settings
     if ctx.state.frozen and ctx.now_ms <= watch.listening_until_ms:
         return True
-    recent = [(at, b) for at, b in watch.expired if ctx.now_ms - at <= settings.guard_window_ms]
-    watch.expired = [(at, b) for at, b in recent if ctx.state.session_of(b) is None]
-    gone = {b for _, b in watch.expired}
+    watch.expired = [(at, b) for at, b in watch.expired if ctx.now_ms - at <= settings.guard_window_ms]
+    gone = {b for _, b in watch.expired if ctx.state.session_of(b) is None}
     gone |= {s.broker for s in silent if ctx.state.session_of(s.broker) in (None, s)} | suspects
     known = {s.broker for s in ctx.state.sessions} | gone
     suspicious = len(known) >= settings.guard_min_brokers and len(gone) > settings.guard_silent_fraction * len(known)

@@ -33,6 +33,7 @@ def on_heartbeat(ctx: Context, beat: Heartbeat) -> None:
             ctx.watch.refuse("heartbeat_of_unknown_session")
             return
         ctx.emit(Kind.REGISTERED, broker=session.broker, session=str(session), data={"info": dict(beat.info)})
+        ctx.watch.expired = [(at, broker) for at, broker in ctx.watch.expired if broker != session.broker]
     ctx.watch.heard[session] = ctx.read_ms
     applied_seq = min(beat.applied_seq, ctx.state.seq)  # nobody can have applied more than the journal has
     ctx.watch.applied[session] = max(applied_seq, ctx.watch.applied.get(session, 0))

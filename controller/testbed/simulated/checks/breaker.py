@@ -37,7 +37,9 @@ class Breaker:
             if entry.kind is Kind.CONTROLLER_STARTED:
                 remembered[:] = [(now_ms, broker) for broker in before.silent if before.session_of(broker) is None]
             elif entry.kind is Kind.REGISTERED:
-                sessions[Session.parse(str(entry.session))] = None
+                session = Session.parse(str(entry.session))
+                sessions[session] = None
+                remembered[:] = [(at, broker) for at, broker in remembered if broker != session.broker]
             elif entry.kind is Kind.GUARD:
                 if entry.data["frozen"]:
                     self._judge_trip(entry, remembered, sessions, now_ms)
