@@ -18,7 +18,7 @@ from controller.domain.errors import first_line
 from controller.service.loop import ControlLoop
 from controller.service.records import Offsets
 from jobs.control_source import collect, read_stream
-from jobs.spark_context import checkpoint_settings, gateway_of, scheduler_pool, tell_in_one_line
+from jobs.spark_context import checkpoint_settings, hadoop_path, scheduler_pool, tell_in_one_line
 
 log = logging.getLogger(__name__)
 
@@ -70,10 +70,9 @@ def control_checkpoint(root: str, instance: str, wall_ms: int) -> str:
 
 def remove_old_checkpoints(spark: SparkSession, checkpoint: str) -> None:
     """Remove checkpoints of earlier starts except the newest few. Failures are logged: they only cost disk space."""
-    jvm, configuration = gateway_of(spark.sparkContext).jvm, spark._jsc.hadoopConfiguration()
     try:
-        parent = jvm.org.apache.hadoop.fs.Path(checkpoint).getParent()
-        files = parent.getFileSystem(configuration)
+        path, files = hadoop_path(spark, checkpoint)
+        parent = path.getParent()
         found = [status.getPath() for status in files.listStatus(parent)] if files.exists(parent) else []
         earlier = sorted((p for p in found if p.getName()[:1].isdigit()), key=lambda p: p.getName())
         for path in earlier[:-CHECKPOINTS_KEPT]:

@@ -52,6 +52,13 @@ def scala_context_of(context: SparkContext) -> Any:
     return context._jsc.sc()
 
 
+def hadoop_path(spark: SparkSession, place: str) -> tuple[Any, Any]:
+    """Hadoop's path of a place, and the file system that it is on."""
+    context = spark.sparkContext
+    path = gateway_of(context).jvm.org.apache.hadoop.fs.Path(place)
+    return path, path.getFileSystem(scala_context_of(context).hadoopConfiguration())
+
+
 @contextmanager
 def scheduler_pool(context: SparkContext, pool: str) -> Iterator[None]:
     """Queries started inside run their jobs in this pool of Spark's fair scheduler."""
@@ -131,7 +138,5 @@ def _is_in_s3(checkpoint: str) -> bool:
 
 def _is_on_disk(spark: SparkSession, checkpoint: str) -> bool:
     """Whether it is on this machine: a path without a scheme may be in HDFS."""
-    context = spark.sparkContext
-    path = gateway_of(context).jvm.org.apache.hadoop.fs.Path(checkpoint)
-    files = path.getFileSystem(scala_context_of(context).hadoopConfiguration())
+    _, files = hadoop_path(spark, checkpoint)
     return str(files.getUri().getScheme()) == "file"

@@ -209,8 +209,8 @@ class DecideSession:
         return status
 
     def _broker_facts(self, line: Line) -> dict[str, Ints]:
-        """[B] columns in the line's order. A broker that comes back is another process, and so is one that has lost
-        nearly all of its bundles otherwise than by this session's moves while members changed."""
+        """[B] columns in the line's order. A broker that comes back is another process. So is one that has lost nearly
+        all of its bundles while members changed; moves of this session do not count."""
         held = dict(zip(line.brokers, line.held.tolist(), strict=True))
         left = Counter(move.source for move in self._underway.values())
         for name in line.brokers:

@@ -17,11 +17,11 @@ from controller.domain.errors import BadRecord, shown
 
 RING_END = 0xFFFFFFFF
 MAX_BUNDLE_CHARS = 512  # of a bundle's name; `Bundle.parse` keeps 200,000 of them
+MAX_NONCE_CHARS = 64
 _BUNDLE = re.compile(r"([^/\s]+/[^/\s]+)/0x([0-9a-fA-F]{8})_0x([0-9a-fA-F]{8})")
 _PARTITION = re.compile(r"(.*)-partition-([0-9]{1,9})")
 _TOPIC = re.compile(r"(persistent|non-persistent)://([^/\s]+)/([^/\s]+)/(\S+)")
 _BROKER = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}")
-MAX_NONCE_CHARS = 64
 _SESSION = re.compile(r"(.*)#([0-9]{1,16})\.([^.]*)\.([0-9]{1,16})", re.DOTALL)
 
 

@@ -58,6 +58,13 @@ def give(built: ClusterBuilder, row: dict[str, Any], broker: str) -> None:
     built.state.bundles[row["bundle"]] = replace(record, by=built.state.brokers[broker].session)
 
 
+def beside_eight(base: float, work: float) -> ClusterBuilder:
+    """A ninth broker, b8, with one bundle."""
+    built = based(base, *[12.0] * 8)
+    broker(built, "b8", base, work)
+    return built.bundle("b8", cpu=work)
+
+
 def pauses(built: ClusterBuilder, broker: str) -> None:
     """The broker's bundles stay there, and nobody uses them."""
     built.brokers[broker]["cpu_usage"] = 2.0
@@ -123,9 +130,7 @@ class TestFilled:
         assert not [move for result in lived(built, 3 * PATIENCE) for move in moves(result)]
 
     def test_a_broker_whose_one_large_bundle_pauses_is_not_filled_with_others(self) -> None:
-        built = based(2, *[12.0] * 8)
-        broker(built, "b8", 2, 60)
-        built.bundle("b8", cpu=60)
+        built = beside_eight(2, 60)
         lived(built, 3)
         pauses(built, "b8")
         assert not [move for result in lived(built, 3 * PATIENCE) for move in moves(result)]
@@ -156,9 +161,7 @@ class TestFilled:
         assert used(built)[8] >= 0.5 * work
 
     def test_a_paused_broker_that_misses_a_report_is_not_filled_with_others(self) -> None:
-        built = based(2, *[12.0] * 8)
-        broker(built, "b8", 2, 60)
-        built.bundle("b8", cpu=60)
+        built = beside_eight(2, 60)
         lived(built, PATIENCE)
         pauses(built, "b8")
         lived(built, 2)
@@ -169,9 +172,7 @@ class TestFilled:
         assert not [move for result in lived(built, 3 * PATIENCE) for move in moves(result)]
 
     def test_a_newcomer_that_was_busy_for_a_minute_is_filled(self) -> None:
-        built = based(1, *[12.0] * 8)
-        broker(built, "b8", 1, 8)
-        built.bundle("b8", cpu=8)
+        built = beside_eight(1, 8)
         lived(built, 1)
         pauses(built, "b8")
         lived(built, 3 * PATIENCE)

@@ -58,7 +58,7 @@ def _find_working(snapshot: Snapshot, model: Model) -> Bools:
 
 
 def _judge_light(snapshot: Snapshot, model: Model, held: Ints, working: Bools, new: Bools) -> tuple[Bools, Bools]:
-    """[B] and [B] of the brokers of lightly used pools: who of the new ones is empty, and who has enough bundles.
+    """[B] each, of the brokers of lightly used pools: which of the new ones are empty, and which have enough bundles.
 
     Empty ones hold hardly any bundles and, by their readings, use clearly less than those that work; where all are
     idle, what they use tells nothing. Enough is as many as others have of the same size: by known limits, since the

@@ -1,9 +1,10 @@
 """One round of `steady`: relieve the sources, then fill the idle; every chosen move changes the model at once.
 
 The highest source comes first. It gives away the pair with the largest gain, and so on until it is well within the
-tolerance. Where no pair fits: a swap; then a split, so that a half can move; then a skip that says what stood in the
-way. A bundle that fills its broker by itself is dealt with before others are moved because of it. An idle broker is
-filled to the level from the brokers above it, sources or not; nothing moves between the others for its sake.
+tolerance. Where no pair fits: a swap; then a split, so that a half can move; then the small bundles that a larger one
+had kept there; then a skip that says what stood in the way. A bundle that fills its broker by itself is dealt with
+before others are moved because of it. An idle broker is filled to the level from the brokers above it, sources or not;
+nothing moves between the others for its sake.
 """
 
 from __future__ import annotations
