@@ -8,7 +8,6 @@ decides on the reports, and the real step processes its result. The invariants o
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -21,7 +20,7 @@ from controller.domain.settings.policy import ControlSettings, PolicySettings
 from controller.domain.state import LIVE
 from controller.policy.round import RoundInputs, learn_and_decide
 from controller.policy.strategies import get
-from controller.policy.strategies.steady.planner import MIN_BUDGET, MORE_IF_PRESSING
+from controller.policy.strategies.steady.planner import count_moves
 from controller.policy.usage.model import UsageModel
 from controller.sim.fault_injection import FaultInjector
 from controller.sim.figures import Figures, Track, figures_of
@@ -246,5 +245,5 @@ class Simulation:
 
 def _most_moves(settings: PolicySettings, brokers: int) -> int:
     """The largest budget that any strategy gives a round."""
-    steady = max(MIN_BUDGET, math.ceil(settings.steady.budget * brokers)) + MORE_IF_PRESSING * brokers
+    steady = count_moves(settings.steady.budget, brokers, pressing=brokers)
     return max(settings.shed.max_moves_per_round, steady)

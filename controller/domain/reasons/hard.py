@@ -85,7 +85,7 @@ HARD: Mapping[Reason, Explained] = {
     ),
     Reason.EXTERNAL_LOAD: Explained(
         ("at {score}, most of it not from its bundles", "something other than its bundles keeps it busy"),
-        "The broker is far busier than the traffic of its bundles explains, so moving them would not help.",
+        "The broker is far busier than the traffic of its bundles explains, and none that it has left is worth a move.",
         "Look at the machine: other processes, compaction, garbage collection.",
     ),
     Reason.SLOW_BROKER: Explained(

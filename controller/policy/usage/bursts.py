@@ -1,10 +1,13 @@
-"""Which part of a bundle's load lasts: a rise that may end as it began is no reason to move anything.
+"""Which part of a load lasts: a rise that may end as it began is no reason to move anything.
 
 A load clearly above what is usual for the bundle counts as a *burst* until it has lasted `PATIENCE` rounds; then it is
 the usual one; where it ends within `LONGEST` rounds it was a burst all the same. `PATIENCE` outlasts a job of three
 minutes. A bundle that had bursts is given two rounds more than the longest of them, for as long as that is remembered.
 A rise in which most of the cluster's load takes part is given `PATIENCE` rounds, whatever its bundles did before. Slow
-growth is never a burst.
+growth is never a burst. A fall changes what is usual once it has lasted, too: what comes back after a pause is no rise.
+
+A broker's usage may rise as well while its bundles' traffic does not. Such a rise that is over at once is a *spike*. A
+broker that had spikes, or is one of many brokers that had, is given as long as they lasted.
 """
 
 from __future__ import annotations
@@ -13,16 +16,23 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from controller.policy.usage.model import BundleStates
+from controller.policy.usage.model import BrokerStates, BundleStates
 from controller.policy.view.costs import Floats
+
+Bools = NDArray[np.bool_]
 
 PATIENCE = 4
 CLEARLY = 1.35  # times the usual load
+FALL_ROUNDS = 3  # a fall that is over before was a pause
 REMEMBERED = 180  # rounds
 LONGEST = 15  # rounds: what stood for longer was worth a move, and is no burst when it ends
 MOST = 0.5  # of all load: bursts of bundles are no reason to doubt a rise of more than that
 NOISE_ROUNDS = 2  # a shorter burst is not remembered
+SPIKE_ROUNDS = 3  # a rise of a broker's usage that is over by then was a spike
+KNOWN_FROM = 1.5  # spikes, by age: two within two thirds of REMEMBERED
+OF_MANY = (3, 0.25)  # so many of all brokers together, and a share of the brokers: then any of them may have one
 
 
 def reprice(bundles: BundleStates, ratio: float) -> BundleStates:
@@ -42,19 +52,22 @@ def follow(bundles: BundleStates, load: Floats, seen: Floats) -> tuple[BundleSta
     known = bundles.usual >= 0
     usual = np.where(known, bundles.usual, load)
     rising = known & (load > CLEARLY * usual)
-    falling = known & (load * CLEARLY < usual)
-    first = falling & (age <= PATIENCE) & (bundles.stood == 0)  # what the first rounds showed was a burst
-    ended = np.where(first, age - 1, np.where(rising, 0.0, bundles.above) + np.where(falling, bundles.stood, 0.0))
+    low = known & (load * CLEARLY < usual)
+    up = np.where(rising, np.maximum(bundles.above, 0.0) + 1, 0.0)
+    down = np.where(low, np.maximum(-bundles.above, 0.0) + 1, 0.0)
+    fallen = down >= FALL_ROUNDS
+    first = fallen & (age - FALL_ROUNDS < PATIENCE) & (bundles.stood == 0)  # what the first rounds showed was a burst
+    ended = np.where(first, age - FALL_ROUNDS, _rounds_of_ended(bundles, rising, fallen))
     memory, needed = recall(bundles.burst, bundles.since, ended, np.where(first, 1, NOISE_ROUNDS))
     if float(load[rising].sum()) > MOST * float(load.sum()):
         needed = np.minimum(needed, PATIENCE)
-    above = np.where(rising, bundles.above + 1, 0.0)
-    stays = rising & (above >= needed)
-    stood = np.where(stays, above, np.where((bundles.stood > 0) & ~falling, bundles.stood + 1, 0.0))
-    usual = np.where(rising & ~stays, usual, load)
+    stays = rising & (up >= needed)
+    waits = (rising & ~stays) | (low & ~fallen)
+    stood = np.where(stays, up, np.where((bundles.stood > 0) & ~fallen, bundles.stood + 1, 0.0))
+    usual = np.where(waits, usual, load)
     columns: dict[str, Any] = {
         "usual": usual,
-        "above": np.where(stays, 0.0, above),
+        "above": np.where(waits, up - down, 0.0),
         "stood": np.where(stood <= LONGEST, stood, 0.0),
         "burst": memory.burst,
         "since": memory.since,
@@ -64,6 +77,31 @@ def follow(bundles: BundleStates, load: Floats, seen: Floats) -> tuple[BundleSta
         columns = {name: np.where(heard, column, getattr(bundles, name)) for name, column in columns.items()}
     lasting = np.where(load > 0, np.minimum(1.0, usual / np.where(load > 0, load, 1.0)), 1.0)
     return replace(bundles, age=age, **columns), lasting
+
+
+def _rounds_of_ended(bundles: BundleStates, rising: Bools, fallen: Bools) -> Floats:
+    """[N] rounds of the bursts that are over in this round, whether they counted as usual by then or not; else 0."""
+    passed = np.where(rising, 0.0, np.maximum(bundles.above, 0.0))
+    return passed + np.where(fallen, np.maximum(bundles.stood - FALL_ROUNDS + 1, 0.0), 0.0)
+
+
+def count_spikes(spikes: Floats, ended: Floats) -> Floats:
+    """[B] the spikes of brokers after a round in which rises of `ended` rounds [B] ended (0: none)."""
+    return spikes * (1 - 1 / REMEMBERED) + ((ended > 0) & (ended <= SPIKE_ROUNDS))
+
+
+def rounds_of_spikes(brokers: BrokerStates) -> Floats:
+    """[B] how long the next rise of a broker may last if it is another spike; 0: it has had none to speak of."""
+    longest = np.where(brokers.burst <= SPIKE_ROUNDS, np.maximum(brokers.burst, 1.0), 1.0)
+    least, share = OF_MANY
+    if float(brokers.spikes.sum()) >= max(least, share * len(brokers.names)):
+        return np.full(len(longest), longest.max(initial=1.0))
+    return np.where(brokers.spikes >= KNOWN_FROM, longest, 0.0)
+
+
+def find_spikes(brokers: BrokerStates) -> Bools:
+    """[B] whose usage is up now as it was in spikes before, and no longer than those lasted."""
+    return np.asarray((brokers.passing > 0) & (brokers.above <= rounds_of_spikes(brokers)))
 
 
 class Memory(NamedTuple):

@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.policy.usage.bursts import LONGEST, NOISE_ROUNDS, recall
+from controller.policy.usage.bursts import LONGEST, NOISE_ROUNDS, count_spikes, recall, rounds_of_spikes
 from controller.policy.usage.model import BASE_SPREAD, SPEED_SPREAD, BrokerStates, BundleStates, UsageModel
 from controller.policy.usage.seen import Seen, sum_by, weigh
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import NOBODY, Ints
 
 SURPRISE = 5.0  # standard deviations that chance does not make
-RISE_PATIENCE = 2  # rounds of a rise that nothing explains and that stays as it is, where none has come and gone before
+RISE_PATIENCE = 2  # rounds of a rise that nothing explains and that stays as it is, where no longer one came and went
 SAME = 0.8  # of the larger one: two rises that differ no more are the same
 FALL_PATIENCE = 2  # rounds of a fall that nothing explains: there is room sooner than there is trouble
 FORGETTING = 0.02  # a round, of the uncertainty of brokers' states
@@ -217,7 +217,9 @@ def _hold_back(
     fell = beyond & (deviation < 0) & ~misread
     ended = np.where(beyond, 0.0, brokers.above) + np.where(fell, brokers.stood, 0.0)
     memory, needed = recall(brokers.burst, brokers.since, np.where(silent, 0.0, ended), NOISE_ROUNDS)
-    needed = np.where(stays & (memory.burst == 0), np.minimum(needed, RISE_PATIENCE), needed)
+    rose = ((brokers.passing > 0) & (brokers.above > 0)) | (brokers.stood > 0)
+    soon = np.maximum(RISE_PATIENCE, rounds_of_spikes(brokers) + 1)
+    needed = np.where(stays & (memory.burst == 0), np.minimum(needed, soon), needed)
     above = np.where(beyond, brokers.above + 1, 0.0)
     held = beyond & (above < np.where(fell, FALL_PATIENCE, needed))
     lasted = beyond & ~held
@@ -229,6 +231,7 @@ def _hold_back(
         stood=np.where(stood <= LONGEST, stood, 0.0),
         burst=memory.burst,
         since=memory.since,
+        spikes=count_spikes(brokers.spikes, np.where(rose & ~silent, ended, 0.0)),
     )
     return states, held, lasted
 

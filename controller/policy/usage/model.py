@@ -32,12 +32,13 @@ class BrokerStates:
 
     `trend`: of late, how far usage was from what was expected, in standard deviations; near 0 while the model holds.
     `error`: standard deviation of its usage as a whole; `pinned`: how much smaller its variance is than its parts'.
-    `passing`: usage beyond what can be chance, until it has lasted; `above`: rounds running of that; `burst`, `since`:
-    as of bundles. `step`: how far the load of its bundles changed in the last round, as a share of the mean usage; NaN
-    unknown. `surplus_in`, `surplus_out`: bytes/s that its network carries beyond those of its bundles. `reading`: its
-    usage in the last round; `read_ms`: when that figure came; `stands`: 1 when a figure came again in a later round,
-    less with each that has not since; `changed_ms`, `began_ms`: the last and the first sudden change of what is
-    expected of it that no figure shows yet, or NEVER.
+    `passing`: usage beyond what can be chance, until it has lasted; `above`: rounds running of that; `stood`, `burst`,
+    `since`: as of bundles; `spikes`: rises that were over at once, each of which counts less with every round. `step`:
+    how far the load of its bundles changed in the last round, as a share of the mean usage; NaN unknown. `surplus_in`,
+    `surplus_out`: bytes/s that its network carries beyond those of its bundles. `reading`: its usage in the last round;
+    `read_ms`: when that figure came; `stands`: 1 when a figure came again in a later round, less with each that has not
+    since; `changed_ms`, `began_ms`: the last and the first sudden change of what is expected of it that no figure shows
+    yet, or NEVER.
     """
 
     names: tuple[str, ...]
@@ -55,6 +56,7 @@ class BrokerStates:
     stood: Floats
     burst: Floats
     since: Floats
+    spikes: Floats
     surplus_in: Floats
     surplus_out: Floats
     reading: Floats
@@ -66,7 +68,8 @@ class BrokerStates:
 
 @dataclass(frozen=True, eq=False)
 class BundleStates:
-    """[N] each. `usual`: the load that lasts, NEVER before the first round; `above`: rounds running clearly above it;
+    """[N] each. `usual`: the load that lasts, NEVER before the first round; `above`: rounds running clearly above it,
+    or clearly below it as a negative number; `stood`: rounds of a rise that is the usual load by now, up to `LONGEST`;
     `burst`: rounds of the longest burst; `since`: rounds since the last one ended; `age`: rounds seen. `carried`: the
     load in the last round, at the broker with the index `carrier`."""
 

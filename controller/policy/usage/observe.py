@@ -19,11 +19,11 @@ from types import MappingProxyType
 import numpy as np
 
 from controller.domain.load import RESOURCE_SCALES, RESOURCES
-from controller.policy.usage.bursts import PATIENCE, follow, reprice
+from controller.policy.usage.bursts import PATIENCE, find_spikes, follow, reprice
 from controller.policy.usage.drivers import DRIVER_COLUMNS, Drivers, cost_of, learn_drivers
 from controller.policy.usage.figures import Figure
 from controller.policy.usage.lesson import SLOWEST, TINY, Bools, learn
-from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, UsageModel
+from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, BundleStates, UsageModel
 from controller.policy.usage.network import follow_networks
 from controller.policy.usage.readings import follow_readings
 from controller.policy.usage.seen import CPU, FULL, Seen, sum_by, sums_by, weigh
@@ -39,6 +39,7 @@ OUTLIER = 4.0  # medians: a larger step is no wandering
 WANDER_PACE = 0.15
 MOST_STEPS = 4.0  # times the usual variance, that one round counts for: a single jump is no wandering
 LEAST_WANDER = 0.01  # of the mean usage, that counts as usual
+RECONNECT_MS = 180_000  # after a move
 LARGEST = 2.0**53  # of an estimate in whole units: a sum of a few still fits
 
 
@@ -161,6 +162,7 @@ def _estimate(
     before = model.bundles.usual
     bundles, lasting = follow(model.bundles, load, heard.astype(np.float64))
     model = replace(model, bundles=bundles)
+    load = np.where(_reconnects(frame, bundles), bundles.usual, load)
     cost = load * bundles.factor
     error = load * np.sqrt(bundles.variance)
     owner, count = frame.bundle("owner"), len(frame.brokers)
@@ -189,7 +191,14 @@ def _estimate(
         wander_permille=round(PERMILLE * sqrt(max(0.0, model.wander or 0.0))),
         cpu_settled=_whole(speed * _settled(frame, cost, grace_ms) * scale),
         cpu_read=_whole(np.nan_to_num(seen.usage) * scale),
+        cpu_spike=_whole(np.where(find_spikes(brokers), brokers.passing, 0.0) * scale),
     )
+
+
+def _reconnects(frame: Frame, bundles: BundleStates) -> Bools:
+    """[N] that have just moved and carry clearly less than usual: their clients are still coming back."""
+    moved_at_ms = frame.bundle("moved_at_ms")
+    return np.asarray((bundles.above < 0) & (moved_at_ms > 0) & (frame.at_ms - moved_at_ms <= RECONNECT_MS))
 
 
 def _sum_by_owner(owner: Ints, values: Floats, count: int) -> Floats:

@@ -25,6 +25,10 @@ WAKING_MS, WAKING_PACE = MINUTE_MS // 6, 0.35  # between rounds; the part of a c
 WAKING_CPU, WARM_CPU, WARMS_UP = 0.35, 0.05, 8.0  # used by anything but bundles: at first, in the end; rounds to 1 / e
 WAKING_NIC, WAKING_FACTOR, WAKING_AT = 0.35, 3.0, (12, 28, 44)
 LIGHT = 0.12  # utilisation
+SPIKES, SPIKE_CPU = 0.05, 0.6  # of the rounds of each broker
+DIPS, DIP_EVERY, DIP_FACTOR, DIPS_APART = 1 / 3, 10, 0.2, 0.3  # the part of the bundles; of those, the part elsewhere
+NEIGHBOUR_CPU, NIGHT, MORNING = 0.6, 0.25, (15, 35)  # times the traffic at rest; rounds
+DEAR, DEAR_BROKERS, DEAR_UTILISATION, UTILISATION_ELSEWHERE = 8.0, 3, 0.9, 0.35
 ASLEEP, NAP, WAKES, NAPS, WAKES_AGAIN, TENFOLD = 0.01, 0.05, 10, 35, 45, 4  # times the traffic at rest; rounds
 
 
@@ -218,10 +222,73 @@ def light(rng: Random) -> Story:
     return Story(cluster, happen)
 
 
+def spikes(rng: Random) -> Story:
+    """Every broker is kept busy by something else for a minute in twenty, at random, and then it is full."""
+    cluster = draw_cluster(rng, 16, 320, utilisation=0.45)
+    cluster.pack()
+
+    def happen(number: int) -> bool:
+        cluster.other_cpu = np.where(rng.random(16) < SPIKES, SPIKE_CPU, 0.0)
+        return False
+
+    return Story(cluster, happen)
+
+
+def dips(rng: Random) -> Story:
+    """A third of the bundles, most of them on the same four brokers, pauses for one minute in ten."""
+    cluster = draw_cluster(rng, 12, 360)
+    dipping, phase = rng.random(360) < DIPS, rng.integers(0, DIP_EVERY, 360)
+    packed = dipping & (rng.random(360) > DIPS_APART)
+    cluster.owner = np.where(packed, rng.integers(0, 4, 360), rng.integers(0, 12, 360))
+
+    def happen(number: int) -> bool:
+        cluster.factor = np.where(dipping & ((number + phase) % DIP_EVERY == 0), DIP_FACTOR, 1.0)
+        return False
+
+    return Story(cluster, happen)
+
+
+def neighbours(rng: Random) -> Story:
+    """Two of twelve machines are busy with something else, as all the others are at night; then traffic grows."""
+    cluster = draw_cluster(rng, 12, 360, utilisation=0.4)
+    cluster.pack()
+    cluster.other_cpu[:2] = NEIGHBOUR_CPU
+
+    def happen(number: int) -> bool:
+        cluster.factor[:] = np.interp(number, MORNING, (NIGHT, 1.0))
+        return False
+
+    return Story(cluster, happen)
+
+
+def dear(rng: Random) -> Story:
+    """The traffic of some bundles costs eight times as much as that of others, and they are all on three brokers."""
+    cluster = draw_cluster(rng, 12, 360, sigma=1.0)
+    dear = np.arange(360) < 90
+    cluster.owner = np.where(dear, np.arange(360) % DEAR_BROKERS, rng.integers(DEAR_BROKERS, 12, 360))
+    cluster.cost[dear] *= DEAR
+    for mine, brokers, wanted in (
+        (dear, DEAR_BROKERS, DEAR_UTILISATION), (~dear, 12 - DEAR_BROKERS, UTILISATION_ELSEWHERE)
+    ):  # fmt: skip
+        cluster.traffic[mine] *= wanted * brokers * cluster.cores[0] / cluster.load()[mine, 0].sum()
+    return Story(cluster, nothing)
+
+
+def crossed(rng: Random) -> Story:
+    """Half of the brokers are full of bundles that need CPU, half of bundles that need bandwidth."""
+    cluster = draw_cluster(rng, 12, 360)
+    needs_cpu = np.arange(360) % 2 == 0
+    cluster.owner = np.where(needs_cpu, rng.integers(0, 6, 360), rng.integers(6, 12, 360))
+    cluster.cost[~needs_cpu] /= 20
+    cluster.fan_out[needs_cpu] /= 20
+    cluster.nic_bytes_per_s[:] = 2 * cluster.load()[:, 2].sum() / 12
+    return Story(cluster, nothing)
+
+
 SURPRISES: dict[str, Scenario] = {
     made.__name__: made
     for made in (
         costs, slowdown, surge, restarts, huge, bandwidth, messages, base, foreign, precise, noisy, sparse, late,
-        repeated, waking, sleeping, light,
+        repeated, waking, sleeping, light, spikes, dips, neighbours, dear, crossed,
     )
 }  # fmt: skip

@@ -35,7 +35,7 @@ from controller.policy.placement.constraints import assess, constrain
 from controller.policy.round import replay_round, run_round
 from controller.policy.strategies import get
 from controller.policy.strategies.steady.model import LOCKED_ERRORS, MARGIN_ERRORS, Model
-from controller.policy.strategies.steady.planner import MIN_BUDGET, MORE_IF_PRESSING
+from controller.policy.strategies.steady.planner import MIN_BUDGET, count_moves
 from controller.policy.strategies.steady.timing import FIRST_ROUNDS, judge
 from controller.policy.strategies.steady.usage import Usage
 from controller.policy.usage.bursts import PATIENCE
@@ -140,7 +140,7 @@ class TestI7:
         names = [d.bundle for d in chosen]
         assert len(names) == len(set(names))
         size = len(built.state.brokers)
-        assert len(moves(result)) <= max(MIN_BUDGET, size) + MORE_IF_PRESSING * size
+        assert len(moves(result)) <= count_moves(1.0, size, pressing=size)
         now = {row["broker"]: row["score"] for row in result.scores if row["score"] is not None}
         worst = max(now.values(), default=0.0)
         eligible = {row["broker"] for row in result.scores if row["eligible"]}
@@ -499,7 +499,7 @@ class TestMoves:
         built = steady(loads(90, 90, 90, 0, 0, 0, parts=60))
         built.settings = replace(built.settings, steady=SteadySettings(budget=0.5))
         result = built.round()
-        assert MIN_BUDGET < len(moves(result)) <= MIN_BUDGET + 3 * MORE_IF_PRESSING, "three are overloaded"
+        assert MIN_BUDGET < len(moves(result)) <= count_moves(0.0, 5, pressing=3), "three are overloaded"
         assert Reason.BUDGET_SPENT in {d.reason for d in result.decisions} or len(sources(result)) <= MIN_BUDGET
 
     @pytest.mark.covers("busiest-first", "debug-mode")

@@ -268,6 +268,36 @@ class TestOccupied:
         assert skip.evidence["base"] == pytest.approx(6000, abs=100)
         assert skip.evidence["mean"] == pytest.approx(3000, abs=250), "the others' level is what they can share"
 
+    def test_it_gives_what_bundles_it_has(self) -> None:
+        """A broker beside something else got what a dead one had owned, and stayed full."""
+        built = self._warming_up()
+        lived(built, 3)
+        for _ in range(20):
+            built.bundle("b3", cpu=2.0)
+        arrived = built.brokers["b3"]
+        arrived["cpu_usage"] += 40.0
+        for name, value in built.bundles[-1].items():
+            if name in NO_TRAFFIC:
+                arrived[name] += 20 * value
+        results = lived(built, 12)
+        assert used(built)[3] < 70.0
+        assert {move.source for result in results for move in moves(result)} == {"b3"}
+        assert max(used(built)) == used(built)[3]
+
+    def test_who_is_full_may_have_bundles_that_cost_a_multiple_of_others(self) -> None:
+        """Nobody can tell that from something else that keeps it busy, until some have left."""
+        built = based(0, 10, *[35.0] * 4)
+        built.brokers["b0"]["cpu_usage"] += 80.0
+        for number in range(12):
+            for move in moves(built.round()):
+                carry_out(built, move)
+                if move.source == "b0":
+                    built.brokers["b0"]["cpu_usage"] -= 4.0
+                    built.brokers[str(move.target)]["cpu_usage"] += 4.0
+            built.later()
+            assert max(used(built)[1:]) < 70.0, number
+        assert max(used(built)) < 60.0
+
     def test_it_is_filled_as_soon_as_the_base_falls(self) -> None:
         built = self._warming_up()
         lived(built, 3)

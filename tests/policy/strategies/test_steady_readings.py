@@ -214,3 +214,42 @@ def test_a_trace_of_traffic_gives_a_newcomer_no_more_than_its_share_of_the_bundl
     held = sum(owner == "new:1" for owner in cluster.owner.values())
     share = 12 * 20 / sum(1 + at % sizes for at in range(13))
     assert share / 3 <= held <= share + 8  # no more than eight come at a time
+
+
+def test_a_wrong_limit_of_one_resource_hides_nothing_of_the_others() -> None:
+    """A network card's speed that nobody set: the broker neither gave nor got anything, whatever its CPU did."""
+    cluster = Cluster({"a:1": [9.0] * 10, "b:1": [4.0] * 10, "c:1": [4.0] * 10}, noise=0.01)
+
+    def of_a_slow_card(line: Line) -> None:
+        line["brokers"]["a:1"]["bandwidthOut"][1] = line["brokers"]["a:1"]["bandwidthOut"][0] / 5
+
+    cluster.play(10, of_a_slow_card)
+    assert cluster.used("a:1") < 70
+    assert not [found for _, found in cluster.moved if found.target == "a:1"], "it may be full of it"
+
+
+@pytest.mark.parametrize("bundles", [400, 1200])
+def test_a_full_broker_that_has_nothing_but_small_bundles_gives_many_of_them(bundles: int) -> None:
+    """Each would bring so little that a round's usual moves are not worth it, and it stayed full."""
+    others = {f"{name}:1": [0.35] * 100 for name in "bcd"}
+    cluster = Cluster({"a:1": [90.0 / bundles] * bundles, **others}, noise=0.01)
+    cluster.play(12)
+    assert cluster.used("a:1") < 80
+    assert {found.source for _, found in cluster.moved} == {"a:1"}
+
+
+def test_a_machine_that_joins_may_be_a_slow_one() -> None:
+    """Work costs two and a half times as much there; it was filled to the level at once, and was overloaded."""
+    cluster = Cluster({f"{name}:1": [7.2] * 10 for name in "abcd"}, noise=0.01)
+    cluster.play(6)
+    cluster.brokers.append("new:1")
+
+    def slow(line: Line) -> None:
+        if "new:1" in line["brokers"]:
+            seen.append(2.5 * cluster.used("new:1"))
+            line["brokers"]["new:1"]["cpu"][0] = seen[-1]
+
+    seen: list[float] = []
+    cluster.play(12, slow)
+    assert 60 < max(seen) <= 87
+    assert cluster.used("a:1") < 70

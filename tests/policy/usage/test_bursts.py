@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from controller.policy.usage.bursts import PATIENCE, follow
+from controller.policy.usage.bursts import FALL_ROUNDS, PATIENCE, follow
 from controller.policy.usage.model import UsageModel
 from controller.policy.view.costs import Floats
 
@@ -61,3 +61,29 @@ def test_a_rise_that_stood_for_a_quarter_of_an_hour_is_no_burst_when_it_comes_ba
     usual, risen = [10.0] * 4, [20.0, 10.0, 10.0, 10.0]
     found = lasting_of(*[usual] * 6, *[risen] * 30, *[usual] * 30, *[risen] * 6)
     assert [lasting[0] < 1 for lasting in found[-6:]] == [True] * (PATIENCE - 1) + [False] * (7 - PATIENCE)
+
+
+def test_what_comes_back_after_a_dip_is_no_rise() -> None:
+    """A bundle that pauses for a minute in ten was judged by its pauses for ever."""
+    usual, paused = [10.0] * 4, [2.0, 10.0, 10.0, 10.0]
+    found = lasting_of(*[usual] * 3, *([paused] * (FALL_ROUNDS - 1) + [usual] * 8) * 4)
+    assert all((lasting == 1).all() for lasting in found)
+
+
+def test_who_is_first_seen_in_a_dip_is_judged_by_it_once() -> None:
+    usual, paused = [10.0] * 4, [2.0, 10.0, 10.0, 10.0]
+    found = lasting_of(*([paused] + [usual] * 9) * 4)
+    assert found[1][0] < 1
+    assert all((lasting == 1).all() for lasting in found[PATIENCE + 1 :])
+
+
+def test_a_fall_that_lasts_is_the_usual_load_from_then_on() -> None:
+    usual, fallen = [10.0] * 4, [2.0, 10.0, 10.0, 10.0]
+    found = lasting_of(*[usual] * 20, *[fallen] * FALL_ROUNDS, usual)
+    assert found[-1][0] == pytest.approx(0.2)
+
+
+def test_a_burst_that_a_dip_interrupts_is_still_one() -> None:
+    usual, risen = [10.0] * 4, [20.0, 10.0, 10.0, 10.0]
+    found = lasting_of(*[usual] * 6, *[risen] * 2, usual, *[risen] * (PATIENCE - 1))
+    assert all(lasting[0] == pytest.approx(0.5) for lasting in (*found[6:8], *found[9:]))

@@ -7,7 +7,7 @@ judged by all that it carries now, and never by much less than its reading says.
 have if all work were shared out by capacity: the largest of the resources' means over the brokers that take part; it is
 the same after every move. What a score may be wrong by grows with every move, by what is not known of the bundle, at
 both ends, and counts for more at a target from which hardly anything could leave again. A broker whose base alone (what
-it uses without any traffic) is clearly above the level is *occupied* and takes no part: nothing can bring it down.
+it uses without any traffic) is clearly above the level is *occupied*: it gives what it has, and gets nothing.
 Where isolation parts the brokers into pools that can share nothing, each pool has a level of its own and is a *part* of
 the model: a view with that level, of the same brokers.
 """
@@ -15,6 +15,7 @@ the model: a view with that level, of the same brokers.
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -35,6 +36,7 @@ PRESSING = 0.45  # of the level: relieving a broker so far above it, by what las
 MARGIN_ERRORS = 0.5  # standard deviations of an estimate that count against a move
 LOCKED_ERRORS = 1.25  # and so many more at a target from which nothing could leave again
 RESERVE_ERRORS = 3.0  # of its estimate: a target whose movable bundles use less than this is one of those, in part
+MOST_TIMES = 100.0  # what bundles of an occupied broker may cost, of what they are thought to
 LEAST_LEVEL = 0.30  # deviations are measured against the level, but a nearly idle cluster's noise is not worth a move
 
 
@@ -54,7 +56,9 @@ class Model:
         self.rate: Floats = per_unit * speed  # [B x C] of a unit of work
         self.now: Floats = per_unit * np.maximum(np.where(known, now, 0.0), 0.0)
         lasting = np.maximum(self.now - per_unit * usage.passing[:, self._counted], 0.0)
-        self.full: Bools = self.now.max(axis=1, initial=0.0) >= overloaded
+        spike = np.where(self._counted == CPU, per_unit * usage.spike[:, None], 0.0)
+        at_stake: Floats = (self.now - spike).max(axis=1, initial=0.0)
+        self.full: Bools = at_stake >= overloaded
         self.urgent: Bools = self.full  # [B] judged by all that they carry, lasting or not
         self.used: Floats = np.where(self.urgent[:, None], self.now, lasting)
         self.score: Floats = self.used.max(axis=1, initial=0.0)
@@ -74,15 +78,30 @@ class Model:
         self.size: Floats
         self.level: float
         self.norm: float
-        self._able: Bools = snapshot.eligible & ~usage.impossible
+        self.able: Bools = snapshot.eligible & ~usage.impossible  # [B] to give, at least
         self.totals: Floats = snapshot.totals.copy()
         self.owner: Ints = snapshot.owner.copy()
         self._avoided = _avoided(snapshot)
         self.placement_state = track_placement(snapshot)
         self.set_levels()
-        far = self.now.max(axis=1, initial=0.0) > self.levels + FAR * self.norms
+        far = at_stake > self.levels + FAR * self.norms
         self.judged_by_bundles: Bools = usage.explained | (far & ~self.full & usage.known_bursts)
         self._judge_by_all(far)
+        self._blame_bundles()
+
+    def _blame_bundles(self) -> None:
+        """What keeps an occupied broker busy may be its bundles all the same, if they cost a multiple of others: that
+        shows when some have left. They are moved as if it were so, few at a time."""
+        usage, occupied = self.usage, self.occupied
+        if not occupied.any():
+            return
+        work = usage.now[:, CPU] - usage.base
+        times = np.where(occupied & (work > 0), usage.now[:, CPU] / np.where(work > 0, work, 1.0), 1.0)
+        times = np.append(np.clip(times, 1.0, MOST_TIMES), 1.0)[self.snapshot.owner]
+        cost = list(usage.cost)
+        cost[CPU] = cost[CPU] * times
+        for model in (self, *self._parts):
+            model.usage = replace(usage, cost=tuple(cost), cost_error=usage.cost_error * times)
 
     def _judge_by_all(self, far: Bools) -> None:
         """Those far above the level right now are urgent as well, unless their bundles have had such bursts before."""
@@ -100,14 +119,15 @@ class Model:
 
     def set_levels(self) -> None:
         """Compute the levels again: what moves from one pool to another changes both."""
-        self._share(self._able)
+        self._share(self.able)
         self.levels: Floats = np.full(len(self.score), self.level)
         self.norms: Floats = np.full(len(self.score), self.norm)
         self._parts: list[Model] = []
         for pool in pools_of(self.snapshot):
             part = copy(self)
             part._parts = []
-            part._share(self._able & pool)
+            part.able = self.able & pool
+            part._share(part.able)
             self.takes_part = np.where(pool, part.takes_part, self.takes_part)
             self.levels[pool], self.norms[pool] = part.level, part.norm
             self._parts.append(part)
@@ -125,7 +145,11 @@ class Model:
     @property
     def occupied(self) -> Bools:
         """[B] whose base alone keeps them above the level."""
-        return np.asarray(self._able & ~self.takes_part)
+        return np.asarray(self.able & ~self.takes_part)
+
+    def bound_by(self, broker: int) -> int:
+        """The resource, of those that count, that the broker has least left of."""
+        return int(np.argmax(self.used[broker]))
 
     def _share(self, able: Bools) -> None:
         """Who of them shares the work, and the level that this gives them: less without those that are occupied."""

@@ -9,6 +9,7 @@ nothing moves between the others for its sake.
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from controller.policy.strategies.steady.model import Model
 from controller.policy.strategies.steady.pairs import Bounds, Candidates, Judged, evaluate
 from controller.policy.strategies.steady.swap import best_swap, least_loaded
 from controller.policy.strategies.steady.timing import Timing
+from controller.policy.usage.drivers import DRIVER_COLUMNS
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE
 from controller.policy.view.frame import Ints
@@ -37,18 +39,27 @@ from controller.policy.view.snapshot import Bools, Snapshot
 MIN_BUDGET = 8  # moves a round, however small the cluster
 SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
 MOST_FRUITLESS = 16  # sources for which a swap is looked for in vain, a round
-MORE_IF_PRESSING = 10  # moves for each pressing broker
+MORE_IF_PRESSING = 600  # moves a round off pressing brokers
+LEAST_EACH, MOST_EACH = 10, 60  # of those, for each
 HALF = 0.5
 SMALL_FROM = 0.15  # of the level: a broker less far above it keeps its small bundles while it has a larger one
 ENOUGH = 0.4  # of its excess, that the small bundles of a broker bring together
-SOMETHING = 0.05  # of its excess, that as many of them as may move in one round bring
+SOMETHING = 0.005  # of its excess, that as many of them as may move in one round bring
 SMALLER = 0.4  # of what a move must bring: no less is moved off a broker that will soon have a larger bundle to move
 SMALLEST = 0.2  # of what a move must bring: a swap never brings less
 NOISE_ERRORS = 2.0
 FILL_SLACK = 0.15  # of the level: how far below it a source may be left when an idle broker is filled
+DEAREST = 2.5  # times the usual, that work may cost on a machine that has none yet
 SPLIT_FROM = 0.25  # nor this one a split, unless the broker is overloaded
 LARGER = 1.3  # a broker with so many times the capacity suits a bundle that fills its own
 WORTH_IT = 0.1  # of its broker's load: what such a bundle's move must bring
+BRINGS_NOTHING = (Reason.NOT_WORTH_MOVING, Reason.WOULD_NOT_IMPROVE, Reason.NO_BUNDLES)
+
+
+def count_moves(budget: float, brokers: int, pressing: int) -> int:
+    """The most that a round may choose. `budget`: for each broker."""
+    more = min(MOST_EACH * pressing, max(MORE_IF_PRESSING, LEAST_EACH * pressing))
+    return max(MIN_BUDGET, ceil(budget * brokers) + more)
 
 
 class Planner:
@@ -59,14 +70,14 @@ class Planner:
     ) -> None:
         self.snapshot, self.timing = snapshot, timing
         self.settings, self.advice = settings, advice
-        wanted = int(np.ceil(settings.steady.budget * len(snapshot.brokers)))
-        self.pressing = model.pressing
-        wanted += MORE_IF_PRESSING * int(np.count_nonzero(self.pressing & model.takes_part))
+        self.pressing = model.pressing & model.takes_part
+        pressing = int(np.count_nonzero(self.pressing))
+        wanted = count_moves(settings.steady.budget, len(snapshot.brokers), pressing)
         self._enter(model)
         self.evidence = Evidence(snapshot, model, timing, settings)
         self.log = DecisionLog(snapshot, NAME, self.evidence.first_reason, self.evidence.of_broker)
         self.log.visited |= model.judged_by_bundles
-        budget = snapshot.quota.allow(max(MIN_BUDGET, wanted))
+        budget = snapshot.quota.allow(wanted)
         self.chosen = Choices(snapshot, model, self.log, self.evidence, budget)
         most = min(budget, int(self.chosen.left.max(initial=0)))
         self.caps = settings.caps if can_reach_caps(snapshot, settings.caps, most) else None
@@ -84,7 +95,7 @@ class Planner:
             whole.set_levels()
         for part in whole.parts:
             self._enter(part)
-            self._relieve_all(self.timing.sources & part.takes_part)
+            self._relieve_all(self.timing.sources & part.able)
             self._barren[:] = -1
             for idle in np.flatnonzero(self.timing.idle & self.open).tolist():
                 self._fill(idle)
@@ -118,7 +129,8 @@ class Planner:
         found = self._free_of(source)
         if found is None:
             return False
-        able = self.open & ~active & (self.chosen.left > 0)
+        full_of_others = self.model.used[:, self.model.bound_by(source)] < self.model.level  # if they are sources, too
+        able = self.open & (~active | full_of_others) & (self.chosen.left > 0)
         targets = targets_within_rules(self.model, able, found)
         if not len(targets):
             self.log.deny(source, Reason.UNDER_PROVISIONED if self.model.short[source] else Reason.NO_TARGET)
@@ -173,7 +185,11 @@ class Planner:
         if alone[locked].sum() > alone[~locked].sum():
             obstacle = most_common_reason(block[locked])
             evidence |= {"bundles": len(held), "bundles_lost": count_reasons(block[locked])}
-        self.log.deny(source, obstacle, evidence)
+        self.log.deny(source, self._unless_occupied(source, obstacle), evidence)
+
+    def _unless_occupied(self, source: int, obstacle: Reason) -> Reason:
+        """The obstacle; but if the bundles of an occupied broker bring nothing, that is not what keeps it busy."""
+        return Reason.EXTERNAL_LOAD if self.model.occupied[source] and obstacle in BRINGS_NOTHING else obstacle
 
     def _bounds(self, source: int, relief: Floats) -> tuple[list[Bounds], Bounds | None]:
         """What one move off the source must bring, and what it must where neither a swap nor a split helps.
@@ -254,7 +270,7 @@ class Planner:
         hopeless = source in self._without_swap or len(self._without_swap) >= MOST_FRUITLESS
         if hopeless or self.chosen.spent(source, 2) or not self.open[source]:
             return False
-        partners = least_loaded(self.model, targets[self.chosen.left[targets] >= 2])
+        partners = least_loaded(self.model, targets[self.chosen.left[targets] >= 2], self.model.bound_by(source))
         self.log.visited[partners] = True
         bounds = judged.bounds._replace(least=max(judged.bounds.least, SMALLEST * self.least))
         swap = best_swap(self.model, self.chosen.held, found, partners, bounds)
@@ -269,17 +285,20 @@ class Planner:
         """Bring an idle broker to the level from the brokers above it, the highest first.
 
         Overloaded ones come first and give no more than they must: what one gives beyond that stays with another.
+        Without any traffic there nobody knows what it costs.
         """
-        model = self.model
+        model, base, level = self.model, float(self.model.base[idle]), self.model.level
+        if not self.snapshot.totals[idle, DRIVER_COLUMNS].any():
+            level = min(level, base + (self.ceiling - base) / DEAREST)
+        enough = level - FILLED / PERMILLE * model.norm
         at_most = model.level + self.settings.steady.tolerance * model.norm
-        self._fill_from(self.ceiling, idle, Bounds(self.least, 0.0, at_most))
-        self._fill_from(model.level, idle, Bounds(self.least, model.level - FILL_SLACK * model.norm, at_most))
+        self._fill_from(self.ceiling, idle, enough, Bounds(self.least, 0.0, at_most))
+        self._fill_from(model.level, idle, enough, Bounds(self.least, model.level - FILL_SLACK * model.norm, at_most))
 
-    def _fill_from(self, above: float, idle: int, bounds: Bounds) -> None:
-        """From every broker whose score is above that, until it no longer is."""
+    def _fill_from(self, above: float, idle: int, enough: float, bounds: Bounds) -> None:
+        """From every broker whose score is above that, until it no longer is or the idle one has enough."""
         model = self.model
         active = model.takes_part & (model.score > above) & (self.chosen.left > 0)
-        enough = model.level - FILLED / PERMILLE * model.norm
         while model.score[idle] < enough and active.any():
             source = self._next_to_give(active) if not self.chosen.spent(idle) else None
             if source is None:
@@ -345,7 +364,7 @@ class Planner:
             why = most_common_reason(blocked)
         elif namespace := self.chosen.closed_among(held):
             why, evidence["paced_by"] = Reason.BUDGET_SPENT, bucket_of_namespace(namespace)
-        self.log.deny(source, why, evidence)
+        self.log.deny(source, self._unless_occupied(source, why), evidence)
         self._barren[source] = len(self.chosen.closed)
         return None
 

@@ -109,9 +109,9 @@ def best_swap(model: Model, held: Held, found: Candidates, targets: Ints, bounds
     return judged.swap(row, column, model.snapshot.bundles, model.snapshot.brokers)
 
 
-def least_loaded(model: Model, targets: Ints) -> Ints:
-    """The few targets worth a swap."""
-    return np.asarray(targets[np.argsort(model.score[targets], kind="stable")[:PARTNERS]])
+def least_loaded(model: Model, targets: Ints, resource: int) -> Ints:
+    """The few targets worth a swap: those that use least of what the source has least left of."""
+    return np.asarray(targets[np.argsort(model.used[targets, resource], kind="stable")[:PARTNERS]])
 
 
 def _largest(model: Model, found: Candidates) -> Candidates:

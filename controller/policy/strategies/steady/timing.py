@@ -67,14 +67,14 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     in_trouble = model.levels + np.where(model.short, wide, wide / 2)
     begin = np.where(model.full, np.minimum(begin, in_trouble), begin)
     end = np.minimum(end, begin)
-    above = part & (model.score > begin)
+    above = model.able & (model.score > begin)
     above &= ~_find_idle(snapshot, model) | (model.without_cpu() > begin)
     begun = bool(memory.get("begun")) or model.usage.rounds > FIRST_ROUNDS
-    begun = begun or bool((part & model.full).any())
+    begun = begun or bool((model.able & model.full).any())
     begun = begun or any(_is_uneven(deviation[pool.takes_part]) for pool in model.parts)
     sources = above if begun else np.zeros(len(part), bool)
     before = _recall(snapshot, memory)
-    runs = np.where(part, np.where(above, before[:, 0] + 1, 0), before[:, 0])
+    runs = np.where(model.able, np.where(above, before[:, 0] + 1, 0), before[:, 0])
     filling = judge_filling(snapshot, model, deviation, before[:, 1:])
     rows = np.column_stack([snapshot.incarnation, runs, filling]).astype(np.int64).tolist()
     return Timing(

@@ -1,9 +1,9 @@
 """What a round of `steady` goes by: brokers' usage as the usage model sees it, and what each can take.
 
 Some brokers are set apart. A *slow* one (work costs much more there, or its backlog piles up while others' does not)
-gets nothing; nor does a *blind* one, of which a resource is not known: it may be full. An *impossible* one (far above a
-limit, and not by its own bundles) neither gives nor takes. What a process uses without any traffic is used capacity
-like any other, and never a fault.
+gets nothing; nor does a *blind* one, which may be full: a resource of it is not known, or so far above its limit that
+the limit must be wrong. An *impossible* one (so far above its limit of CPU, and not by its own bundles) neither gives
+nor takes. What a process uses without any traffic is used capacity like any other, and never a fault.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class Usage:
     now: Floats  # [B x R] NaN unknown
     passing: Floats  # [B x R] of that, what is not expected to last
     known_bursts: Bools  # [B] whether most of that is the usual bursts of its bundles
+    spike: Floats  # [B] CPU, of what will pass: there is no hurry, whatever it comes to
     read: Floats  # [B] CPU as this round's reading has it, if that is believed; else 0
     error: Floats  # [B] of CPU, a standard deviation
     base: Floats  # [B] CPU without any traffic
@@ -68,11 +69,15 @@ class Usage:
         used = estimates.broker("cpu_used") / scale + moved
         now[known, CPU] = np.maximum(used, 0.0)[known]
         now[:, NETWORK] += estimates.correction / _SCALES[NETWORK]
-        impossible, explained = _impossible(snapshot, cost[CPU])
+        over = np.nan_to_num(snapshot.utilisation) > IMPOSSIBLE_FACTOR
+        explained = _explained(snapshot, cost[CPU], over[:, CPU])
+        misread = over & (np.arange(len(RESOURCES)) != CPU)
+        now[misread] = np.nan  # one limit is wrong: the other resources still tell
         return cls(
             now=now,
             passing=estimates.burst / _SCALES,
             known_bursts=_known_bursts(snapshot, estimates),
+            spike=np.zeros(len(moved)) if estimates.cpu_spike is None else estimates.cpu_spike / scale,
             read=np.zeros(len(moved)) if estimates.cpu_read is None else estimates.cpu_read / scale + moved,
             error=estimates.broker("cpu_error") / scale,
             base=estimates.broker("cpu_base") / scale,
@@ -82,9 +87,9 @@ class Usage:
             cost_error=estimates.bundle("cpu_error") / scale,
             lasting=estimates.bundle("lasting_permille") / PERMILLE,
             slow=_is_slow(snapshot, speed, now[:, CPU] - estimates.broker("cpu_base") / scale) | _lags_behind(snapshot),
-            impossible=impossible,
+            impossible=over[:, CPU] & ~explained,
             explained=explained,
-            blind=_is_blind(snapshot),
+            blind=_is_blind(snapshot) | misread.any(axis=1),
             rounds=estimates.rounds,
             wander=estimates.wander_permille / PERMILLE,
         )
@@ -133,13 +138,10 @@ def _is_blind(snapshot: Snapshot) -> Bools:
     return np.asarray((usual & ~known).any(axis=1))
 
 
-def _impossible(snapshot: Snapshot, cost: Floats) -> tuple[Bools, Bools]:
-    """[B] utilised far above the limit; and whose CPU is, but its own bundles account for it: that is load."""
-    over = np.nan_to_num(snapshot.utilisation) > IMPOSSIBLE_FACTOR
-    explained = np.zeros(len(over), bool)
-    if over[:, CPU].any():
-        owned = snapshot.owner != NOBODY
-        of_bundles = np.bincount(snapshot.owner[owned], cost[owned], len(over))
-        explained = over[:, CPU] & (of_bundles * SLOW >= np.nan_to_num(snapshot.usage[:, CPU]))
-        over[:, CPU] &= ~explained
-    return np.asarray(over.any(axis=1)), np.asarray(explained)
+def _explained(snapshot: Snapshot, cost: Floats, over: Bools) -> Bools:
+    """[B] of those whose CPU is far above its limit, who are by their own bundles: that is load."""
+    if not over.any():
+        return np.zeros(len(over), bool)
+    owned = snapshot.owner != NOBODY
+    of_bundles = np.bincount(snapshot.owner[owned], cost[owned], len(over))
+    return np.asarray(over & (of_bundles * SLOW >= np.nan_to_num(snapshot.usage[:, CPU])))
