@@ -192,8 +192,10 @@ class Agent:
 
     async def _run(self, reader: Reader) -> Ending:
         await self._runtime.start(AgentDirectory(lambda: self.watcher.state))
-        if not await self._departure.run_unless_asked(self.watcher.start(reader)):
+        if not await self._departure.run_unless_asked(self._life.run_unless_ended(self.watcher.start(reader))):
             return Ending(OK, "left before the journal could be read")
+        if self._life.has_ended:
+            return await self._life.ending()
         self._life.start(self.watcher.run())
         if not await self._departure.run_unless_asked(self._listen_for_rivals()):
             return Ending(OK, "left before it was known whether another process is this broker")

@@ -75,6 +75,18 @@ class Lifecycle:
         task.add_done_callback(self._on_done)
         return task
 
+    async def run_unless_ended(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run the work to its end, or until the run has ended. Raises what the work raises."""
+        assert self._ended is not None, "the run has not begun"
+        task = asyncio.get_running_loop().create_task(work)
+        either: list[asyncio.Future[Any]] = [task, self._ended]
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            task.cancel()  # does nothing to what is done
+        if task.done():
+            task.result()
+
     def open_reader(self, topics: list[str], take: Callable[[Sequence[Read]], None]) -> Reader:
         """A reader of these topics, not yet started. `take` is called in its thread."""
         loop = asyncio.get_running_loop()

@@ -144,7 +144,9 @@ class ClusterAgent:
         self._life.begin()
         reader = self._life.open_reader([self._connections.names.journal_feed], self.watcher.take)
         try:
-            await self.watcher.start(reader)
+            await self._life.run_unless_ended(self.watcher.start(reader))
+            if self._life.has_ended:
+                return await self._life.ending()
             brokers = None if self._new_brokers else self._poll.members.brokers
             check_cluster(self.watcher.state, self._poll.cluster, brokers)
             self._life.start(self.watcher.run())

@@ -101,7 +101,8 @@ def rounds_of_spikes(brokers: BrokerStates) -> Floats:
 
 def find_spikes(brokers: BrokerStates) -> Bools:
     """[B] whose usage is up now as it was in spikes before, and no longer than those lasted."""
-    return np.asarray((brokers.passing > 0) & (brokers.above <= rounds_of_spikes(brokers)))
+    held_back = (brokers.passing > 0) & (brokers.above > 0)
+    return np.asarray(held_back & (brokers.above <= rounds_of_spikes(brokers)))
 
 
 class Memory(NamedTuple):

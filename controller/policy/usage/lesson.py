@@ -215,9 +215,9 @@ def _hold_back(
     lasted. `stays`: [B] whose rise was there a minute ago, too."""
     beyond = ~silent & ~np.isnan(brokers.error) & ((np.abs(deviation) > SURPRISE) | misread)
     fell = beyond & (deviation < 0) & ~misread
-    ended = np.where(beyond, 0.0, brokers.above) + np.where(fell, brokers.stood, 0.0)
-    memory, needed = recall(brokers.burst, brokers.since, np.where(silent, 0.0, ended), NOISE_ROUNDS)
-    rose = ((brokers.passing > 0) & (brokers.above > 0)) | (brokers.stood > 0)
+    over = np.where(beyond | silent, 0.0, brokers.above)
+    stood_until_now = np.where(fell, brokers.stood, 0.0)
+    memory, needed = recall(brokers.burst, brokers.since, over + stood_until_now, NOISE_ROUNDS)
     soon = np.maximum(RISE_PATIENCE, rounds_of_spikes(brokers) + 1)
     needed = np.where(stays & (memory.burst == 0), np.minimum(needed, soon), needed)
     above = np.where(beyond, brokers.above + 1, 0.0)
@@ -231,7 +231,7 @@ def _hold_back(
         stood=np.where(stood <= LONGEST, stood, 0.0),
         burst=memory.burst,
         since=memory.since,
-        spikes=count_spikes(brokers.spikes, np.where(rose & ~silent, ended, 0.0)),
+        spikes=count_spikes(brokers.spikes, np.where(brokers.passing > 0, over, 0.0) + stood_until_now),
     )
     return states, held, lasted
 

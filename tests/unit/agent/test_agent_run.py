@@ -18,7 +18,7 @@ from controller.brokers.memory.fences import MemoryFences
 from controller.brokers.memory.runtime import MemoryRuntime
 from controller.brokers.runtime import Directory
 from controller.bus.producer import to_json
-from controller.domain.errors import BadRecord, ConfigError
+from controller.domain.errors import BadRecord, ConfigError, InvariantBroken
 from controller.domain.events import parse_heartbeat
 from controller.domain.ids import Bundle
 from tests.unit.agent.agent_world import WHOLE
@@ -145,6 +145,22 @@ def test_what_start_raises_is_raised_once_all_is_stopped(ends: Ends) -> None:
 
     error, left_behind = ends(scenario)
     assert (str(error), type(error), left_behind) == ("no port", OSError, False)
+
+
+def test_a_journal_that_contradicts_itself_ends_the_run_before_it_has_begun(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent read it again and again, and did nothing else."""
+
+    def broken(self: Tables) -> object:
+        raise InvariantBroken("I5: two owners")
+
+    async def scenario(stage: Stage, runtime: Faulty) -> None:
+        await asyncio.sleep(0.05)
+        stage.agent.leave()  # so that the test ends
+
+    monkeypatch.setattr(Tables, "bootstrap", broken)
+    assert ends(scenario) == (Ending(BROKEN, "InvariantBroken: I5: two owners"), False)
 
 
 @pytest.mark.parametrize(

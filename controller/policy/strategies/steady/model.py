@@ -2,14 +2,14 @@
 another, at what it costs there (invariant I7).
 
 Only resources with a weight > 0 count (C of them). A broker's score is its largest weighted utilisation, without what
-is not expected to last; of an *urgent* one, overloaded or far above the level right now, with all of it. A target is
-judged by all that it carries now, and never by much less than its reading says. The *level* is what every broker would
-have if all work were shared out by capacity: the largest of the resources' means over the brokers that take part; it is
-the same after every move. What a score may be wrong by grows with every move, by what is not known of the bundle, at
-both ends, and counts for more at a target from which hardly anything could leave again. A broker whose base alone (what
-it uses without any traffic) is clearly above the level is *occupied*: it gives what it has, and gets nothing.
-Where isolation parts the brokers into pools that can share nothing, each pool has a level of its own and is a *part* of
-the model: a view with that level, of the same brokers.
+is not expected to last; of an *urgent* one, overloaded or far above the level right now, and not by a spike of the kind
+that it has had before, with all of it. A target is judged by all that it carries now, and never by much less than its
+reading says. The *level* is what every broker would have if all work were shared out by capacity: the largest of the
+resources' means over the brokers that take part; it is the same after every move. What a score may be wrong by grows
+with every move, by what is not known of the bundle, at both ends, and counts for more at a target from which hardly
+anything could leave again. A broker whose base alone (what it uses without any traffic) is clearly above the level is
+*occupied*: it gives what it has, and gets nothing. Where isolation parts the brokers into pools that can share nothing,
+each pool has a level of its own and is a *part* of the model: a view with that level, of the same brokers.
 """
 
 from __future__ import annotations
