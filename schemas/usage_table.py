@@ -48,7 +48,11 @@ USAGE_MODEL = Record(
         _number("pinned", "ratio", "broker: variance of its usage as a whole, to that of its parts"),
         _number("error", _CPU, "broker: standard deviation of its estimated usage; NaN unknown"),
         _number("passing", _CPU, "broker: usage beyond chance that has not lasted yet"),
-        _number("above", "rounds", "rounds running beyond chance (broker), clearly above the usual load (bundle; below: negative)"),
+        _number(
+            "above",
+            "rounds",
+            "rounds running beyond chance (broker), above the usual load or, negative, below it (bundle)",
+        ),
         _number("stood", "rounds", "rounds since a rise became the usual; 0: it is not recent"),
         _number("burst", "rounds", "length of the longest remembered burst; 0: none"),
         _number("since", "rounds", "rounds since a burst ended"),

@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS usage_model (
   `pinned` DOUBLE COMMENT 'broker: variance of its usage as a whole, to that of its parts [ratio]',
   `error` DOUBLE COMMENT 'broker: standard deviation of its estimated usage; NaN unknown [% of a core]',
   `passing` DOUBLE COMMENT 'broker: usage beyond chance that has not lasted yet [% of a core]',
-  `above` DOUBLE COMMENT 'rounds running beyond chance (broker), clearly above the usual load (bundle; below: negative) [rounds]',
+  `above` DOUBLE COMMENT 'rounds running beyond chance (broker), above the usual load or, negative, below it (bundle) [rounds]',
   `stood` DOUBLE COMMENT 'rounds since a rise became the usual; 0: it is not recent [rounds]',
   `burst` DOUBLE COMMENT 'length of the longest remembered burst; 0: none [rounds]',
   `since` DOUBLE COMMENT 'rounds since a burst ended [rounds]',
