@@ -129,9 +129,7 @@ class Planner:
         found = self._free_of(source)
         if found is None:
             return False
-        full_of_others = self.model.used[:, self.model.bound_by(source)] < self.model.level  # if they are sources, too
-        able = self.open & (~active | full_of_others) & (self.chosen.left > 0)
-        targets = targets_within_rules(self.model, able, found)
+        targets = self._targets(source, active, found)
         if not len(targets):
             self.log.deny(source, Reason.UNDER_PROVISIONED if self.model.short[source] else Reason.NO_TARGET)
             return False
@@ -164,6 +162,13 @@ class Planner:
             return True
         self._deny(source, judged, largest, boundary)
         return False
+
+    def _targets(self, source: int, active: Bools, found: Candidates) -> Ints:
+        """Who may get something from it. Other sources may if they have enough of what this one has least left of: they
+        are full of something else."""
+        has_enough = self.model.used[:, self.model.bound_by(source)] < self.model.level
+        able = self.open & (~active | has_enough) & (self.chosen.left > 0)
+        return targets_within_rules(self.model, able, found)
 
     def _move_best(self, source: int, judged: Judged) -> bool:
         """Carry out the best pair, if any is allowed."""
