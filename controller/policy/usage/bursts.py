@@ -26,11 +26,13 @@ Bools = NDArray[np.bool_]
 PATIENCE = 4
 CLEARLY = 1.35  # times the usual load
 FALL_ROUNDS = 3  # a fall that is over before was a pause
+PAUSES_APART = 5  # rounds since the last pause or burst: what goes up and down all the time has none
 REMEMBERED = 180  # rounds
 LONGEST = 15  # rounds: what stood for longer was worth a move, and is no burst when it ends
 MOST = 0.5  # of all load: bursts of bundles are no reason to doubt a rise of more than that
 NOISE_ROUNDS = 2  # a shorter burst is not remembered
 SPIKE_ROUNDS = 3  # a rise of a broker's usage that is over by then was a spike
+LEAST_SPIKE = 0.25  # of the limit: noise makes smaller ones
 KNOWN_FROM = 1.5  # spikes, by age: two within two thirds of REMEMBERED
 OF_MANY = (3, 0.25)  # so many of all brokers together, and a share of the brokers: then any of them may have one
 
@@ -43,10 +45,13 @@ def reprice(bundles: BundleStates, ratio: float) -> BundleStates:
     return replace(bundles, usual=usual, carried=bundles.carried * ratio)
 
 
-def follow(bundles: BundleStates, load: Floats, seen: Floats) -> tuple[BundleStates, Floats]:
+def follow(
+    bundles: BundleStates, load: Floats, seen: Floats, returning: Bools | None = None
+) -> tuple[BundleStates, Floats]:
     """The states after a round with these loads [N], and [N] what part of each is expected to last.
 
-    `seen`: [N] 1 where the round heard of the bundle, else 0; of others nothing changes.
+    `seen`: [N] 1 where the round heard of the bundle, else 0; of others nothing changes. `returning`: [N] whose clients
+    may be coming back: if they are not there this is a pause, whatever was before.
     """
     age = bundles.age + seen
     known = bundles.usual >= 0
@@ -55,10 +60,14 @@ def follow(bundles: BundleStates, load: Floats, seen: Floats) -> tuple[BundleSta
     low = known & (load * CLEARLY < usual)
     up = np.where(rising, np.maximum(bundles.above, 0.0) + 1, 0.0)
     down = np.where(low, np.maximum(-bundles.above, 0.0) + 1, 0.0)
-    fallen = down >= FALL_ROUNDS
-    first = fallen & (age - FALL_ROUNDS < PATIENCE) & (bundles.stood == 0)  # what the first rounds showed was a burst
-    ended = np.where(first, age - FALL_ROUNDS, _rounds_of_ended(bundles, rising, fallen))
+    again = bundles.since < PAUSES_APART
+    if returning is not None:
+        again &= ~returning
+    fallen = (down >= FALL_ROUNDS) | (low & again)
+    first = fallen & (age - down < PATIENCE) & (bundles.stood == 0)  # what the first rounds showed was a burst
+    ended = np.where(first, age - down, _rounds_of_ended(bundles, rising, fallen, down))
     memory, needed = recall(bundles.burst, bundles.since, ended, np.where(first, 1, NOISE_ROUNDS))
+    since = np.where((bundles.above < 0) & ~low, 0.0, memory.since)  # a pause has ended
     if float(load[rising].sum()) > MOST * float(load.sum()):
         needed = np.minimum(needed, PATIENCE)
     stays = rising & (up >= needed)
@@ -70,7 +79,7 @@ def follow(bundles: BundleStates, load: Floats, seen: Floats) -> tuple[BundleSta
         "above": np.where(waits, up - down, 0.0),
         "stood": np.where(stood <= LONGEST, stood, 0.0),
         "burst": memory.burst,
-        "since": memory.since,
+        "since": since,
     }
     heard = seen > 0
     if not heard.all():
@@ -79,10 +88,10 @@ def follow(bundles: BundleStates, load: Floats, seen: Floats) -> tuple[BundleSta
     return replace(bundles, age=age, **columns), lasting
 
 
-def _rounds_of_ended(bundles: BundleStates, rising: Bools, fallen: Bools) -> Floats:
+def _rounds_of_ended(bundles: BundleStates, rising: Bools, fallen: Bools, down: Floats) -> Floats:
     """[N] rounds of the bursts that are over in this round, whether they counted as usual by then or not; else 0."""
     passed = np.where(rising, 0.0, np.maximum(bundles.above, 0.0))
-    return passed + np.where(fallen, np.maximum(bundles.stood - FALL_ROUNDS + 1, 0.0), 0.0)
+    return passed + np.where(fallen, np.maximum(bundles.stood - down + 1, 0.0), 0.0)
 
 
 def count_spikes(spikes: Floats, ended: Floats) -> Floats:
@@ -99,9 +108,9 @@ def rounds_of_spikes(brokers: BrokerStates) -> Floats:
     return np.where(brokers.spikes >= KNOWN_FROM, longest, 0.0)
 
 
-def find_spikes(brokers: BrokerStates) -> Bools:
+def find_spikes(brokers: BrokerStates, limit: Floats) -> Bools:
     """[B] whose usage is up now as it was in spikes before, and no longer than those lasted."""
-    held_back = (brokers.passing > 0) & (brokers.above > 0)
+    held_back = (brokers.passing >= LEAST_SPIKE * limit) & (brokers.above > 0)
     return np.asarray(held_back & (brokers.above <= rounds_of_spikes(brokers)))
 
 

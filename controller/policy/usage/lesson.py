@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.policy.usage.bursts import LONGEST, NOISE_ROUNDS, count_spikes, recall, rounds_of_spikes
+from controller.policy.usage.bursts import LEAST_SPIKE, LONGEST, NOISE_ROUNDS, count_spikes, recall, rounds_of_spikes
 from controller.policy.usage.model import BASE_SPREAD, SPEED_SPREAD, BrokerStates, BundleStates, UsageModel
 from controller.policy.usage.seen import Seen, sum_by, weigh
 from controller.policy.view.costs import Floats
@@ -86,7 +86,8 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools, misread: Boo
     found = Surprise.of(model, seen, rows, unit, full)
     surprise, parts, doubt, reading = found.amount, found.parts, found.doubt, found.reading
     stays = seen.minute_apart & ~misread & _is_same_rise(brokers.passing, surprise)
-    brokers, held, lasted = _hold_back(brokers, surprise, found.deviation, found.silent, misread, stays)
+    spiked = _find_spiked(model, seen, surprise)
+    brokers, held, lasted = _hold_back(brokers, surprise, found.deviation, found.silent, misread, stays, spiked)
     silent = found.silent | held
     trend = np.where(silent | full, brokers.trend, TREND_KEPT * brokers.trend + found.deviation)
     chance = ~lasted & (np.abs(surprise) <= SURPRISE * np.sqrt(parts.total + reading))
@@ -209,10 +210,16 @@ def _doubt(model: UsageModel, seen: Seen, rows: Rows, parts: Parts) -> Floats:
 
 
 def _hold_back(
-    brokers: BrokerStates, surprise: Floats, deviation: Floats, silent: Bools, misread: Bools, stays: Bools
+    brokers: BrokerStates,
+    surprise: Floats,
+    deviation: Floats,
+    silent: Bools,
+    misread: Bools,
+    stays: Bools,
+    spiked: Bools,
 ) -> tuple[BrokerStates, Bools, Bools]:
     """[B] whose surprise is not learned from yet, as nothing explains it and it may end as it began; and whose has
-    lasted. `stays`: [B] whose rise was there a minute ago, too."""
+    lasted. `stays`: [B] whose rise was there a minute ago, too; `spiked`: whose rise is a spike if it is over now."""
     beyond = ~silent & ~np.isnan(brokers.error) & ((np.abs(deviation) > SURPRISE) | misread)
     fell = beyond & (deviation < 0) & ~misread
     over = np.where(beyond | silent, 0.0, brokers.above)
@@ -231,9 +238,17 @@ def _hold_back(
         stood=np.where(stood <= LONGEST, stood, 0.0),
         burst=memory.burst,
         since=memory.since,
-        spikes=count_spikes(brokers.spikes, np.where(brokers.passing > 0, over, 0.0) + stood_until_now),
+        spikes=count_spikes(brokers.spikes, np.where(spiked, over + stood_until_now, 0.0)),
     )
     return states, held, lasted
+
+
+def _find_spiked(model: UsageModel, seen: Seen, surprise: Floats) -> Bools:
+    """[B] whose rise was so large that it was a spike if it is over now, and is over in truth: what is no longer clear,
+    since bundles have moved, may still be there."""
+    passing = model.brokers.passing
+    height = np.where(passing > 0, passing, -surprise)
+    return np.asarray((height >= LEAST_SPIKE * seen.limit) & (surprise < height / 2))
 
 
 def _is_same_rise(before: Floats, now: Floats) -> Bools:

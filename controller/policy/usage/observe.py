@@ -23,7 +23,7 @@ from controller.policy.usage.bursts import PATIENCE, find_spikes, follow, repric
 from controller.policy.usage.drivers import DRIVER_COLUMNS, Drivers, cost_of, learn_drivers
 from controller.policy.usage.figures import Figure
 from controller.policy.usage.lesson import SLOWEST, TINY, Bools, learn
-from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, BundleStates, UsageModel
+from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, UsageModel
 from controller.policy.usage.network import follow_networks
 from controller.policy.usage.readings import follow_readings
 from controller.policy.usage.seen import CPU, FULL, Seen, sum_by, sums_by, weigh
@@ -160,9 +160,10 @@ def _estimate(
     heard = np.bincount(seen.bundle, minlength=len(frame.bundles)) > 0
     load = weigh(seen.full, unit)
     before = model.bundles.usual
-    bundles, lasting = follow(model.bundles, load, heard.astype(np.float64))
+    returning = _may_return(frame)
+    bundles, lasting = follow(model.bundles, load, heard.astype(np.float64), returning)
     model = replace(model, bundles=bundles)
-    load = np.where(_reconnects(frame, bundles), bundles.usual, load)
+    load = np.where(returning & (bundles.above < 0), bundles.usual, load)
     cost = load * bundles.factor
     error = load * np.sqrt(bundles.variance)
     owner, count = frame.bundle("owner"), len(frame.brokers)
@@ -191,14 +192,14 @@ def _estimate(
         wander_permille=round(PERMILLE * sqrt(max(0.0, model.wander or 0.0))),
         cpu_settled=_whole(speed * _settled(frame, cost, grace_ms) * scale),
         cpu_read=_whole(np.nan_to_num(seen.usage) * scale),
-        cpu_spike=_whole(np.where(find_spikes(brokers), brokers.passing, 0.0) * scale),
+        cpu_spike=_whole(np.where(find_spikes(brokers, seen.limit), brokers.passing, 0.0) * scale),
     )
 
 
-def _reconnects(frame: Frame, bundles: BundleStates) -> Bools:
-    """[N] that have just moved and carry clearly less than usual: their clients are still coming back."""
-    moved_at_ms = frame.bundle("moved_at_ms")
-    return np.asarray((bundles.above < 0) & (moved_at_ms > 0) & (frame.at_ms - moved_at_ms <= RECONNECT_MS))
+def _may_return(frame: Frame) -> Bools:
+    """[N] that have just moved: if they carry clearly less than usual, their clients are still coming back."""
+    moved_at_ms = frame.bundle("moved_at_ms")  # 0: never
+    return np.asarray((moved_at_ms > 0) & (frame.at_ms - moved_at_ms <= RECONNECT_MS))
 
 
 def _sum_by_owner(owner: Ints, values: Floats, count: int) -> Floats:

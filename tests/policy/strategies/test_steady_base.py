@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.published.case import NO_TRAFFIC, carry_out
-from benchmarks.published.clusters import ClusterBuilder, cluster, moves
+from benchmarks.published.clusters import ClusterBuilder, cluster, moves, splits
 from controller.domain.decision import Reason, RoundResult
 from controller.policy.strategies.steady.model import LEAST_LEVEL
+from controller.policy.strategies.steady.timing import OCCUPIED_FOR
 from controller.policy.usage.bursts import PATIENCE
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
@@ -297,6 +298,23 @@ class TestOccupied:
             built.later()
             assert max(used(built)[1:]) < 70.0, number
         assert max(used(built)) < 60.0
+
+    def test_no_bundle_is_split_for_what_is_not_its_load(self) -> None:
+        """To blame the bundles makes each of a few look too big for any broker."""
+        built = based(0, 45, 45, 45, 6, parts=2)
+        built.brokers["b3"]["cpu_usage"] += 88.0
+        for _ in range(20):
+            result = built.round()
+            assert not splits(result)
+            built.later()
+
+    def test_below_the_threshold_it_gives_once_that_has_lasted(self) -> None:
+        """A process that warms up, or a job of ten minutes, is over before it pays."""
+        built = based(0, 30, 30, 30, 10)
+        built.brokers["b3"]["cpu_usage"] += 60.0
+        quiet, busy = lived(built, OCCUPIED_FOR - 1), lived(built, 8)
+        assert not [move for result in quiet for move in moves(result)]
+        assert {move.source for result in busy for move in moves(result)} == {"b3"}
 
     def test_it_is_filled_as_soon_as_the_base_falls(self) -> None:
         built = self._warming_up()

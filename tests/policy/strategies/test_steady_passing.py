@@ -76,6 +76,15 @@ class TestSpikes:
         *_, last = spiked(balanced(12), "b0", "b1", "b2")
         assert last
 
+    def test_small_rises_are_no_spikes(self) -> None:
+        """Noise of readings makes some. Brokers that had them waited with each real rise."""
+        built = balanced()
+        lived(built, 6)
+        for _ in range(5):
+            lived(built, 1, b1=20.0)
+            lived(built, 10)
+        assert lived(built, 1, b1=58.0)
+
     def test_spikes_are_forgotten(self) -> None:
         built = balanced()
         spiked(built, "b1", "b1")

@@ -66,7 +66,7 @@ def test_a_rise_that_stood_for_a_quarter_of_an_hour_is_no_burst_when_it_comes_ba
 def test_what_comes_back_after_a_dip_is_no_rise() -> None:
     """A bundle that pauses for a minute in ten was judged by its pauses for ever."""
     usual, paused = [10.0] * 4, [2.0, 10.0, 10.0, 10.0]
-    found = lasting_of(*[usual] * 3, *([paused] * (FALL_ROUNDS - 1) + [usual] * 8) * 4)
+    found = lasting_of(*[usual] * 6, *([paused] * (FALL_ROUNDS - 1) + [usual] * 8) * 4)
     assert all((lasting == 1).all() for lasting in found)
 
 
@@ -87,3 +87,11 @@ def test_a_burst_that_a_dip_interrupts_is_still_one() -> None:
     usual, risen = [10.0] * 4, [20.0, 10.0, 10.0, 10.0]
     found = lasting_of(*[usual] * 6, *[risen] * 2, usual, *[risen] * (PATIENCE - 1))
     assert all(lasting[0] == pytest.approx(0.5) for lasting in (*found[6:8], *found[9:]))
+
+
+def test_what_goes_up_and_down_all_the_time_has_bursts_and_no_pauses() -> None:
+    usual, low = [10.0] * 4, [2.0, 10.0, 10.0, 10.0]
+    found = lasting_of(*[usual] * 6, *([low] * 2 + [usual] * 2) * 6)
+    assert all(lasting[0] == pytest.approx(0.2) for number, lasting in enumerate(found[12:]) if number % 4 in (0, 1)), [
+        float(lasting[0]) for lasting in found
+    ]

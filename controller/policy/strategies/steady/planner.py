@@ -53,7 +53,7 @@ DEAREST = 2.5  # times the usual, that work may cost on a machine that has none 
 SPLIT_FROM = 0.25  # nor this one a split, unless the broker is overloaded
 LARGER = 1.3  # a broker with so many times the capacity suits a bundle that fills its own
 WORTH_IT = 0.1  # of its broker's load: what such a bundle's move must bring
-BRINGS_NOTHING = (Reason.NOT_WORTH_MOVING, Reason.WOULD_NOT_IMPROVE, Reason.NO_BUNDLES)
+BRINGS_NOTHING = (Reason.NOT_WORTH_MOVING, Reason.WOULD_NOT_IMPROVE, Reason.TARGET_ABOVE_MEAN, Reason.NO_BUNDLES)
 
 
 def count_moves(budget: float, brokers: int, pressing: int) -> int:
@@ -153,7 +153,7 @@ class Planner:
         boundary: int | Reason | None = None
         row = int(np.argmax(self._relief(close)))
         largest = int(close.bundles[row])
-        if far > SPLIT_FROM or (self.model.is_overloaded(source) and not self.model.short[source]):
+        if self._may_split(source, far):
             boundary = self.advice.split(self.model, source, close, row, excess)
         if isinstance(boundary, int):
             self.chosen.split(source, largest, boundary, self._evidence_of(judged))
@@ -176,6 +176,12 @@ class Planner:
         if best is not None:
             self.chosen.move_best(judged, best, self._why(source))
         return best is not None
+
+    def _may_split(self, source: int, far: float) -> bool:
+        """Whether a bundle may be split for it, which is `far` above the level. What bundles of an occupied broker cost
+        is a guess."""
+        in_need = far > SPLIT_FROM or (self.model.is_overloaded(source) and not self.model.short[source])
+        return bool(in_need and not self.model.occupied[source])
 
     def _deny(self, source: int, judged: Judged, largest: int, unsplit: Reason | None) -> None:
         """Say why the largest bundle cannot be split, what the best pair lost by or, where most of the load may not
@@ -243,7 +249,9 @@ class Planner:
     def _giant(self, source: int) -> tuple[int, float] | None:
         """The source's largest bundle, free or not, if the score of it alone is more than a broker should carry."""
         largest = self.chosen.held.largest_of(source)
-        return largest if largest is not None and largest[1] > self.timing.end[source] else None
+        if largest is None or self.model.occupied[source]:
+            return None
+        return largest if largest[1] > self.timing.end[source] else None
 
     def _relieve_of(self, giant: int, alone: float, source: int, found: Candidates, targets: Ints) -> bool | None:
         """A bundle that fills its broker by itself: move it to a larger broker, or split it, or leave it there alone.

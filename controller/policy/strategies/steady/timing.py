@@ -22,6 +22,7 @@ import numpy as np
 from controller.policy.strategies.steady.filling import judge_filling
 from controller.policy.strategies.steady.model import FAR, Model
 from controller.policy.strategies.steady.usage import CPU
+from controller.policy.usage.bursts import LONGEST
 from controller.policy.usage.drivers import DRIVER_COLUMNS
 from controller.policy.usage.seen import shares_of_traffic
 from controller.policy.view.costs import Floats
@@ -40,6 +41,7 @@ UNEVEN_AT_FIRST = 225  # permille: the root mean square of all deviations. Burst
 BROKERS = (6, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096)
 BEGIN_ERRORS = (2.0, 2.15, 2.4, 2.65, 2.9, 3.1, 3.3, 3.5, 3.7, 3.85, 4.0)
 END_ERRORS = 1.5  # and to which
+OCCUPIED_FOR = LONGEST + 1  # rounds, before what keeps a broker busy besides its bundles counts as there to stay
 WIDEST = 0.1  # of the level, that each of doubt and wandering widens the tolerance at most
 
 
@@ -72,16 +74,17 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     begun = bool(memory.get("begun")) or model.usage.rounds > FIRST_ROUNDS
     begun = begun or bool((model.able & model.full).any())
     begun = begun or any(_is_uneven(deviation[pool.takes_part]) for pool in model.parts)
-    sources = above if begun else np.zeros(len(part), bool)
     before = _recall(snapshot, memory)
     runs = np.where(model.able, np.where(above, before[:, 0] + 1, 0), before[:, 0])
+    needed = np.where(model.occupied & ~model.full, OCCUPIED_FOR, 1 if begun else FIRST_ROUNDS + 1)
+    sources = above & (runs >= needed) & begun
     filling = judge_filling(snapshot, model, deviation, before[:, 1:])
     rows = np.column_stack([snapshot.incarnation, runs, filling]).astype(np.int64).tolist()
     return Timing(
         sources=sources,
         idle=part & (filling[:, 1] > 0),
         runs=runs,
-        needed=np.where(above, np.where(sources, 1, FIRST_ROUNDS + 1), 0),
+        needed=np.where(above, needed, 0),
         begin=begin,
         end=end,
         memory={"brokers": dict(zip(snapshot.brokers, rows, strict=True)), "begun": begun},
