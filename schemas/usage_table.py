@@ -55,7 +55,7 @@ USAGE_MODEL = Record(
         ),
         _number("stood", "rounds", "rounds since a rise became the usual; 0: it is not recent"),
         _number("burst", "rounds", "length of the longest remembered burst; 0: none"),
-        _number("since", "rounds", "rounds since a burst ended"),
+        _number("since", "rounds", "rounds since a burst, or a pause of a bundle, ended"),
         _number("spikes", "count", "broker: rises that were over at once; each counts less with every round"),
         _number("surplus_in", "bytes/s", "broker: received beyond the bytes of its bundles"),
         _number("surplus_out", "bytes/s", "broker: sent beyond the bytes of its bundles"),

@@ -60,10 +60,7 @@ def follow(
     low = known & (load * CLEARLY < usual)
     up = np.where(rising, np.maximum(bundles.above, 0.0) + 1, 0.0)
     down = np.where(low, np.maximum(-bundles.above, 0.0) + 1, 0.0)
-    again = bundles.since < PAUSES_APART
-    if returning is not None:
-        again &= ~returning
-    fallen = (down >= FALL_ROUNDS) | (low & again)
+    fallen = _find_fallen(bundles, low, down, returning)
     first = fallen & (age - down < PATIENCE) & (bundles.stood == 0)  # what the first rounds showed was a burst
     ended = np.where(first, age - down, _rounds_of_ended(bundles, rising, fallen, down))
     memory, needed = recall(bundles.burst, bundles.since, ended, np.where(first, 1, NOISE_ROUNDS))
@@ -86,6 +83,14 @@ def follow(
         columns = {name: np.where(heard, column, getattr(bundles, name)) for name, column in columns.items()}
     lasting = np.where(load > 0, np.minimum(1.0, usual / np.where(load > 0, load, 1.0)), 1.0)
     return replace(bundles, age=age, **columns), lasting
+
+
+def _find_fallen(bundles: BundleStates, low: Bools, down: Floats, returning: Bools | None) -> Bools:
+    """[N] whose load is low for good: a pause is over sooner, and does not follow another one, or a burst, at once."""
+    again = bundles.since < PAUSES_APART
+    if returning is not None:
+        again &= ~returning
+    return np.asarray((down >= FALL_ROUNDS) | (low & again))
 
 
 def _rounds_of_ended(bundles: BundleStates, rising: Bools, fallen: Bools, down: Floats) -> Floats:

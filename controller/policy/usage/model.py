@@ -70,8 +70,8 @@ class BrokerStates:
 class BundleStates:
     """[N] each. `usual`: the load that lasts, NEVER before the first round; `above`: rounds running clearly above it,
     or clearly below it as a negative number; `stood`: rounds of a rise that is the usual load by now, up to `LONGEST`;
-    `burst`: rounds of the longest burst; `since`: rounds since the last one ended; `age`: rounds seen. `carried`: the
-    load in the last round, at the broker with the index `carrier`."""
+    `burst`: rounds of the longest burst; `since`: rounds since the last one, or a pause, ended; `age`: rounds seen.
+    `carried`: the load in the last round, at the broker with the index `carrier`."""
 
     names: tuple[str, ...]
     factor: Floats

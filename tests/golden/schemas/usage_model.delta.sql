@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS usage_model (
   `above` DOUBLE COMMENT 'rounds running beyond chance (broker), above the usual load or, negative, below it (bundle) [rounds]',
   `stood` DOUBLE COMMENT 'rounds since a rise became the usual; 0: it is not recent [rounds]',
   `burst` DOUBLE COMMENT 'length of the longest remembered burst; 0: none [rounds]',
-  `since` DOUBLE COMMENT 'rounds since a burst ended [rounds]',
+  `since` DOUBLE COMMENT 'rounds since a burst, or a pause of a bundle, ended [rounds]',
   `spikes` DOUBLE COMMENT 'broker: rises that were over at once; each counts less with every round [count]',
   `surplus_in` DOUBLE COMMENT 'broker: received beyond the bytes of its bundles [bytes/s]',
   `surplus_out` DOUBLE COMMENT 'broker: sent beyond the bytes of its bundles [bytes/s]',

@@ -7,7 +7,8 @@ that is lost again before it pays. Both are bounded: nothing learned hides a bro
 rounds nobody knows yet what lasts: a cluster in which no broker is overloaded may just be having a burst, and is
 watched, unless a broker is far above the level and the brokers altogether are uneven. Where CPU is nearly idle and does
 not follow traffic, nobody knows how much of it a move would shift: a broker is relieved for its CPU only if its reading
-is far above the level. `filling` tells who wants filling.
+is far above the level. A broker that something else keeps above the level is relieved once that has lasted, or at once
+if it is overloaded. `filling` tells who wants filling.
 """
 
 from __future__ import annotations
