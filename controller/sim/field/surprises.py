@@ -264,13 +264,13 @@ def neighbours(rng: Random) -> Story:
 def dear(rng: Random) -> Story:
     """The traffic of some bundles costs eight times as much as that of others, and they are all on three brokers."""
     cluster = draw_cluster(rng, 12, 360, sigma=1.0)
-    dear = np.arange(360) < 90
-    cluster.owner = np.where(dear, np.arange(360) % DEAR_BROKERS, rng.integers(DEAR_BROKERS, 12, 360))
-    cluster.cost[dear] *= DEAR
-    for mine, brokers, wanted in (
-        (dear, DEAR_BROKERS, DEAR_UTILISATION), (~dear, 12 - DEAR_BROKERS, UTILISATION_ELSEWHERE)
+    mine = np.arange(360) < 90
+    cluster.owner = np.where(mine, np.arange(360) % DEAR_BROKERS, rng.integers(DEAR_BROKERS, 12, 360))
+    cluster.cost[mine] *= DEAR
+    for some, brokers, wanted in (
+        (mine, DEAR_BROKERS, DEAR_UTILISATION), (~mine, 12 - DEAR_BROKERS, UTILISATION_ELSEWHERE)
     ):  # fmt: skip
-        cluster.traffic[mine] *= wanted * brokers * cluster.cores[0] / cluster.load()[mine, 0].sum()
+        cluster.traffic[some] *= wanted * brokers * cluster.cores[0] / cluster.load()[some, 0].sum()
     return Story(cluster, nothing)
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from benchmarks.published.case import carry_out
 from benchmarks.published.clusters import ClusterBuilder, moves
 from controller.domain.decision import Reason
 from controller.domain.settings.policy import PolicySettings
+from tests.policy.strategies.test_steady import live
 
 NIC = 10_000_000.0  # bytes/s each way
 OF_CPU = {"throughput_in": 9_000.0, "throughput_out": 9_000.0}  # in small messages
@@ -35,21 +35,12 @@ def worst(built: ClusterBuilder) -> list[float]:
     ]
 
 
-def lived(built: ClusterBuilder, rounds: int) -> ClusterBuilder:
-    """After these rounds, with their moves carried out."""
-    for _ in range(rounds):
-        for move in moves(built.round()):
-            carry_out(built, move)
-        built.later()
-    return built
-
-
 def test_brokers_that_are_full_of_different_things_help_each_other() -> None:
     """All are above the level, and none was a target: they stayed full for hours."""
     for pairs in (1, 3):
         built = crossed(pairs)
         assert min(worst(built)) == 90.0
-        assert max(worst(lived(built, 10))) < 65.0, pairs
+        assert max(worst(live(built, 10))) < 65.0, pairs
 
 
 def test_they_give_away_what_they_are_full_of() -> None:
