@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
 from controller.agent.connections import AgentConnections, Read, Reader
+from controller.agent.periodic import run_unless
 from controller.agent.session.registration import Standing, Verdict
 from controller.brokers.runtime import BrokerRuntime
 
@@ -78,14 +79,7 @@ class Lifecycle:
     async def run_unless_ended(self, work: Coroutine[Any, Any, None]) -> None:
         """Run the work to its end, or until the run has ended. Raises what the work raises."""
         assert self._ended is not None, "the run has not begun"
-        task = asyncio.get_running_loop().create_task(work)
-        either: list[asyncio.Future[Any]] = [task, self._ended]
-        try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            task.cancel()  # does nothing to what is done
-        if task.done():
-            task.result()
+        await run_unless(work, self._ended)
 
     def open_reader(self, topics: list[str], take: Callable[[Sequence[Read]], None]) -> Reader:
         """A reader of these topics, not yet started. `take` is called in its thread."""

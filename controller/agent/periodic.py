@@ -1,9 +1,24 @@
-"""Periodic tasks on the event loop."""
+"""Work on the event loop: at a fixed rate, or until something else comes first."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+async def run_unless(work: Coroutine[Any, Any, None], stop: asyncio.Future[Any]) -> bool:
+    """Run the work to its end; False when `stop` came first and cancelled it. Raises what the work raises."""
+    task = asyncio.ensure_future(work)
+    either: list[asyncio.Future[Any]] = [task, stop]
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        ended = task.done()
+        task.cancel()  # does nothing to what is done
+    if ended:
+        task.result()
+    return ended
 
 
 async def run_periodically(interval_ms: int, act: Callable[[], object]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from controller.agent.event_publisher import EventPublisher
+from controller.agent.periodic import run_unless
 from controller.agent.session.session import Sessions
 from controller.agent.signal import Signal
 from controller.domain.ownership import State
@@ -54,14 +55,11 @@ class Departure:
 
     async def run_unless_asked(self, work: Coroutine[Any, Any, None]) -> bool:
         """Run the work to its end; False when the request to leave came first and cancelled it."""
-        working, requested = asyncio.ensure_future(work), asyncio.ensure_future(self._requested.wait())
-        await asyncio.wait([working, requested], return_when=asyncio.FIRST_COMPLETED)
-        requested.cancel()
-        if not working.done():
-            working.cancel()
-            return False
-        working.result()
-        return True
+        requested = asyncio.ensure_future(self._requested.wait())
+        try:
+            return await run_unless(work, requested)
+        finally:
+            requested.cancel()
 
     async def depart(self, sessions: Sessions) -> str:
         """Wait for the request to leave, then leave; returns a sentence on how it went."""
