@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,13 +27,15 @@ from controller.ledger.tables import TableRoot
 from controller.loads.averages import Averages, relevant_after_ms
 from controller.loads.driver_writer import DriverWriter, Marker
 from controller.loads.layout import BROKER, BUNDLE
+from controller.loads.packing import unpack
+from controller.loads.pane_files import files_of, unpack_panes
 from controller.loads.panes import merge_brokers
 from controller.loads.rolling_averages import RollingAverages
 from controller.loads.rules import ReportLimits
 from controller.loads.seen import Seen
 from controller.loads.settings import LoadsSettings
 from controller.loads.task import BAD, BROKERS, BUNDLES, SEEN, Order
-from jobs.loads_parse import bundle_rows, judge_records, tables_of
+from jobs.loads_parse import bundle_rows, judge_records, payloads_of
 from jobs.loads_rolling_spark import rolling_rows
 from jobs.loads_writers import SparkWriter
 
@@ -59,10 +61,11 @@ class BatchReport:
 
 @dataclass(frozen=True)
 class Overview:
-    """The answers of a batch's tasks. `bundles` is None if there were too many rows to collect."""
+    """The answers of a batch's tasks. `bundles`: the panes as tasks packed them, None if there were too many rows to
+    collect."""
 
     brokers: pa.Table | None  # None without a valid report
-    bundles: list[pa.Table] | None
+    bundles: list[bytes] | None
     bundle_rows: int
     bad: pa.Table | None
 
@@ -107,7 +110,7 @@ class LoadsBatch:
         if self.next_batch != batch_id:
             self._recover(query_id, batch_id)
         self.next_batch = NO_BATCH  # until this one is done
-        answers = judge_records(records, self._order())
+        answers = judge_records(records, self._order(Marker(query_id, batch_id, {})))
         keep = self.settings.writer != "delta_rs"
         if keep:
             answers = answers.persist(StorageLevel.MEMORY_AND_DISK)
@@ -136,9 +139,13 @@ class LoadsBatch:
             seconds=clock.laps,
         )
 
-    def _order(self) -> Order:
+    def _order(self, marker: Marker) -> Order:
+        """What the tasks of the marker's batch have to know. Of tables in an object store they make no files: a store
+        that is slow to take one would stop this process's other threads (`controller.ledger.delta_log`)."""
         settings = self.settings
         return Order(
+            marker=marker.columns(),
+            file_from_rows=None if self.root.is_object_store else settings.file_from_rows,
             limits=ReportLimits.of(settings),
             pane_ms=settings.pane_ms,
             late_before_ms=self.newest_ms - settings.retention_ms if self.newest_ms else 0,
@@ -156,15 +163,16 @@ class LoadsBatch:
         else:
             payload = f"if(kind != '{BUNDLES}' OR rows <= {inline}, payload, NULL) AS payload"
             rows = answers.selectExpr("kind", "rows", payload).toArrow()
-        tables = tables_of(rows)
+        payloads = payloads_of(rows)
+        tables = {kind: [unpack(part) for part in payloads.get(kind, [])] for kind in (SEEN, BROKERS, BAD)}
         of_bundles = rows.filter(pc.equal(rows["kind"], BUNDLES))
-        for table in tables.get(SEEN, []):
+        for table in tables[SEEN]:
             self.seen.take(zip(*(column.to_pylist() for column in table.columns), strict=True))
-        brokers, bad = tables.get(BROKERS, []), tables.get(BAD, [])
+        brokers, bad = tables[BROKERS], tables[BAD]
         clock.lap("read")
         return Overview(
             brokers=merge_brokers(pa.concat_tables(brokers)) if brokers else None,
-            bundles=tables.get(BUNDLES, []) if not of_bundles["payload"].null_count else None,
+            bundles=payloads.get(BUNDLES, []) if not of_bundles["payload"].null_count else None,
             bundle_rows=pc.sum(of_bundles["rows"]).as_py() or 0,
             bad=pa.concat_tables(bad) if bad else None,
         )
@@ -191,7 +199,7 @@ class LoadsBatch:
         with ThreadPoolExecutor(1, "loads-brokers") as other:
             written = other.submit(by_driver.append, BROKER.load, load, marker, marker.columns())
             if driver:
-                self._bundles_by_driver(overview.bundles or [], marker, by_driver, clock)
+                self._bundles_by_driver(overview, marker, by_driver, clock)
             else:
                 spark = SparkWriter(self.root)
                 self._bundles_by_spark(bundle_rows(answers), overview.bundle_rows, marker, spark, clock)
@@ -199,13 +207,23 @@ class LoadsBatch:
         by_driver.append(BROKER.panes, overview.brokers, marker, marker.columns())
         clock.lap("brokers")
 
-    def _bundles_by_driver(self, parts: list[pa.Table], marker: Marker, writer: DriverWriter, clock: _Clock) -> None:
+    def _bundles_by_driver(self, overview: Overview, marker: Marker, writer: DriverWriter, clock: _Clock) -> None:
+        parts = overview.bundles
         if not parts:
             return
-        panes = pa.concat_tables(parts)
-        self.averages.write_bundles(
-            panes, marker, self.newest_ms, lambda: writer.append(BUNDLE.panes, panes, marker, marker.columns())
-        )
+
+        @cache
+        def panes() -> pa.Table:
+            return pa.concat_tables([unpack_panes(part) for part in parts])
+
+        def write() -> None:
+            files = files_of(parts, marker.columns())
+            if files:
+                writer.append_files(BUNDLE.panes, files, marker)
+            else:
+                writer.append(BUNDLE.panes, panes(), marker, marker.columns())
+
+        self.averages.write_bundles(overview.bundle_rows, panes, marker, self.newest_ms, write)
         clock.lap("write")
 
     def _bundles_by_spark(

@@ -1,4 +1,4 @@
-"""The Spark side of reading reports: passes Kafka rows to the tasks and unpacks what they return.
+"""The Spark side of reading reports: passes Kafka rows to the tasks and takes apart what they return.
 
 The tasks themselves are in `controller.loads.task` and work on Arrow batches. Values larger than any valid report are
 truncated to the head that quarantine keeps, so that no record can blow up an Arrow batch. Batches hold few records:
@@ -13,7 +13,8 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from controller.loads.packing import unpack
+from controller.loads.layout import MARKER
+from controller.loads.pane_files import unpack_panes
 from controller.loads.settings import LoadsSettings
 from controller.loads.task import BUNDLES, Order, run_task
 from controller.loads.worker import settle
@@ -25,8 +26,7 @@ ARROW_CONF = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2 * 2**20),
 }
-_MARKER = ("writer", "batch_id")
-_BUNDLE_FIELDS = [f for f in TABLES["bundle_panes"] if f.name not in _MARKER]
+_BUNDLE_FIELDS = [f for f in TABLES["bundle_panes"] if f.name not in MARKER]
 BUNDLES_DDL = ", ".join(f"{f.name} {ddl_type(f.type)}" for f in _BUNDLE_FIELDS)
 
 
@@ -67,14 +67,14 @@ def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     names = [f.name for f in _BUNDLE_FIELDS]
     for batch in batches:
         for payload in batch.column("payload").to_pylist():
-            yield from unpack(payload).select(names).to_batches()
+            yield from unpack_panes(payload).select(names).to_batches()
 
 
-def tables_of(rows: pa.Table) -> dict[str, list[pa.Table]]:
+def payloads_of(rows: pa.Table) -> dict[str, list[bytes]]:
     """The payloads of collected rows, by kind; rows that were collected without their payload are skipped."""
-    found: dict[str, list[pa.Table]] = {}
+    found: dict[str, list[bytes]] = {}
     kinds: Iterable[str] = rows["kind"].to_pylist()
     for kind, payload in zip(kinds, rows["payload"].to_pylist(), strict=True):
         if payload is not None:
-            found.setdefault(kind, []).append(unpack(payload))
+            found.setdefault(kind, []).append(payload)
     return found

@@ -38,6 +38,19 @@ def arrow_table(record: Record, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
+def fill_columns(record: Record, rows: pa.Table, constants: Mapping[str, Any]) -> pa.Table:
+    """The rows with exactly the record's columns and types, of which those in `constants` have one value. Raises
+    KeyError if a column is missing."""
+    schema = arrow_schema(record)
+    arrays = []
+    for f in schema:
+        if f.name in constants:
+            arrays.append(pa.repeat(pa.scalar(constants[f.name], f.type), rows.num_rows))
+        else:
+            arrays.append(rows[f.name].cast(f.type))
+    return pa.table(arrays, schema=schema)
+
+
 def _array(f: pa.Field, values: Sequence[Any]) -> pa.Array:
     try:
         return pa.array(values, type=f.type)

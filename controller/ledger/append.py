@@ -7,17 +7,23 @@ again at 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import CommitProperties, Transaction, WriterProperties, write_deltalake
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
 
 from controller.domain.errors import BallastError
+from controller.ledger.delta_log import DeltaLog
 from controller.ledger.store.room import writing
 from controller.ledger.tables import TableRoot, as_root, for_table
+from controller.process.clock import wall_ms
 from schemas.arrow import arrow_schema, arrow_table
 from schemas.catalog import TABLES
 
@@ -40,26 +46,59 @@ def append(
     writer. An empty table is not written. Pass a TableRoot when appending often, because it caches handles. Raises
     BallastError for columns that do not fit.
     """
-    tables = as_root(root)
     rows = _fit_to_schema(name, table)
+    once = _once(app_id, version, metadata)
+
+    def write(handle: DeltaTable) -> None:
+        write_deltalake(
+            handle, for_table(handle, rows), mode="append", writer_properties=properties, commit_properties=once
+        )
+
+    return _append_once(as_root(root), name, app_id, version, write if rows.num_rows else None)
+
+
+def append_files(
+    root: TableRoot | str | Path,
+    name: str,
+    files: Sequence[bytes],
+    app_id: str,
+    version: int,
+    metadata: Mapping[str, str] | None = None,
+) -> bool:
+    """Like `append`, of Parquet files with the table's columns. Their own statistics become those of the table.
+
+    A file that is stored without its commit, after a crash, is no part of the table, and maintenance removes it.
+    """
+    tables = as_root(root)
+    once = _once(app_id, version, metadata)
+
+    def write(handle: DeltaTable) -> None:
+        added: list[AddAction | RemoveAction] = [_store(tables.log(name), handle, file) for file in files]
+        handle.create_write_transaction(added, mode="append", schema=handle.schema(), commit_properties=once)
+
+    return _append_once(tables, name, app_id, version, write if files else None)
+
+
+def _once(app_id: str, version: int, metadata: Mapping[str, str] | None) -> CommitProperties:
+    return CommitProperties(
+        app_transactions=[Transaction(app_id, version)], custom_metadata=dict(metadata or {}) or None
+    )
+
+
+def _append_once(
+    tables: TableRoot, name: str, app_id: str, version: int, write: Callable[[DeltaTable], None] | None
+) -> bool:
+    """Write, unless `app_id` has written this version or a higher one; None: there is nothing to write."""
     for attempt in range(WRITE_ATTEMPTS):
         handle = tables.handle(name)
         written = handle.transaction_version(app_id)
         if written is not None and written >= version:
             return attempt > 0  # True: an attempt that seemed to fail had succeeded
-        if rows.num_rows == 0:
+        if write is None:
             return False
         try:
             with writing(tables.uri(name)):
-                write_deltalake(
-                    handle,
-                    for_table(handle, rows),
-                    mode="append",
-                    writer_properties=properties,
-                    commit_properties=CommitProperties(
-                        app_transactions=[Transaction(app_id, version)], custom_metadata=dict(metadata or {}) or None
-                    ),
-                )
+                write(handle)
         except (CommitFailedError, DeltaError, OSError):
             tables.forget(name)  # whether it succeeded is in the table: look there
             if attempt + 1 == WRITE_ATTEMPTS:
@@ -67,6 +106,31 @@ def append(
             continue
         return True
     raise AssertionError("unreachable")
+
+
+def _store(log: DeltaLog, table: DeltaTable, file: bytes) -> AddAction:
+    """Store the file in the table's directory. Raises BallastError if it has a column that the table lacks."""
+    parquet = pq.read_metadata(pa.BufferReader(file))
+    columns = {f.name for f in table.schema().fields}
+    unknown = [column for column in parquet.schema.names if column not in columns]
+    if unknown:
+        raise BallastError(f"{table.table_uri} has no column {', '.join(unknown)}: start the job, which adds it")
+    path = f"part-00000-{uuid4()}-c000.snappy.parquet"
+    with log.data_files.open_output_stream(path) as stream:
+        stream.write(file)
+    return AddAction(path, len(file), {}, wall_ms(), True, json.dumps(_statistics_of(parquet)))
+
+
+def _statistics_of(parquet: pq.FileMetaData) -> dict[str, Any]:
+    """What a commit says of a file: its rows, and the ends of the columns whose statistics it has."""
+    found: dict[str, Any] = {"numRecords": parquet.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
+    for number, name in enumerate(parquet.schema.names):
+        parts = [parquet.row_group(group).column(number).statistics for group in range(parquet.num_row_groups)]
+        if parts and all(part is not None and part.has_min_max for part in parts):
+            found["minValues"][name] = min(part.min for part in parts)
+            found["maxValues"][name] = max(part.max for part in parts)
+            found["nullCount"][name] = sum(part.null_count for part in parts)
+    return found
 
 
 def append_rows(root: TableRoot | str | Path, name: str, rows: Sequence[Mapping[str, Any]]) -> None:

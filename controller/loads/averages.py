@@ -42,10 +42,12 @@ class Averages:
         """The rows of `broker_load`. `newest_ms`: the newest pane end of all earlier batches."""
         return self._of(BROKER, marker, newest_ms).fold(panes, newest_ms)
 
-    def write_bundles(self, panes: pa.Table, marker: Marker, newest_ms: int, write_panes: Callable[[], None]) -> None:
-        """Compute and write `bundle_load`: of few rows while the panes are written, of many afterwards, beside the next
-        batch. Executors are idle while the panes of many rows are written; averages at that time would prolong it."""
-        if panes.num_rows >= ASIDE_FROM_ROWS:
+    def write_bundles(
+        self, rows: int, panes: Callable[[], pa.Table], marker: Marker, newest_ms: int, write_panes: Callable[[], None]
+    ) -> None:
+        """Compute and write `bundle_load` of so many `panes`: of few while they are written, of many afterwards, beside
+        the next batch. Executors are idle while many panes are written; averages at that time would prolong it."""
+        if rows >= ASIDE_FROM_ROWS:
             write_panes()
             self._under_way = self._aside.submit(self._write_bundles, panes, marker, newest_ms)
             return
@@ -65,8 +67,8 @@ class Averages:
         """Another writer goes on with the bundles: the next batch here reads its rows."""
         self._rolling.pop(BUNDLE.load, None)
 
-    def _write_bundles(self, panes: pa.Table, marker: Marker, newest_ms: int) -> None:
-        load = self._of(BUNDLE, marker, newest_ms).fold(panes, newest_ms)
+    def _write_bundles(self, panes: Callable[[], pa.Table], marker: Marker, newest_ms: int) -> None:
+        load = self._of(BUNDLE, marker, newest_ms).fold(panes(), newest_ms)
         self._writer.append(BUNDLE.load, load, marker, marker.columns())
 
     # ------------------------------------------------------------ after a start, or a batch that failed
@@ -97,7 +99,7 @@ class Averages:
         first_ms, last_ms = pc.min(times["first_event_ms"]).as_py(), pc.max(times["last_event_ms"]).as_py()
         marker = Marker.of(query_id, batch_id, first_ms, last_ms)
         log.info("averages of loads batch %d are made up for: %d panes", batch_id, panes.num_rows)
-        self._write_bundles(panes, marker, pc.max(before).as_py() or 0)
+        self._write_bundles(lambda: panes, marker, pc.max(before).as_py() or 0)
 
     def _of(self, layout: Layout, marker: Marker, newest_ms: int) -> RollingAverages:
         """Those in memory, or those recovered from the rows of earlier batches."""

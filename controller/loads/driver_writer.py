@@ -8,7 +8,7 @@ batch that is run again after a crash appends nothing twice, whichever of the tw
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from deltalake import ColumnProperties, WriterProperties
 
 from controller.ledger import append as ledger_writer
 from controller.ledger.tables import TableRoot
-from schemas.arrow import arrow_schema
+from schemas.arrow import fill_columns
 from schemas.catalog import TABLES
 from schemas.record import DOUBLE, Record
 
@@ -48,7 +48,7 @@ class Marker:
         return f"{self.writer}:{table}"
 
     def columns(self) -> dict[str, str | int]:
-        """The columns that identify the writing batch."""
+        """The columns that identify the writing batch: `layout.MARKER`."""
         return {"writer": self.writer, "batch_id": self.batch_id}
 
     def others(self) -> pc.Expression:
@@ -67,9 +67,14 @@ class DriverWriter:
         if rows.num_rows == 0:
             return
         record, app_id = TABLES[name], marker.app_id(name)
-        table = conform(record, rows, constants)
+        table = fill_columns(record, rows, constants)
         parquet = parquet_of(record)
         ledger_writer.append(self._root, name, table, app_id, marker.batch_id, dict(marker.metadata), parquet)
+
+    def append_files(self, name: str, files: Sequence[bytes], marker: Marker) -> None:
+        """Append Parquet files that have the marker's columns already; a no-op if the batch is already in the table."""
+        app_id = marker.app_id(name)
+        ledger_writer.append_files(self._root, name, files, app_id, marker.batch_id, dict(marker.metadata))
 
 
 def parquet_of(record: Record) -> WriterProperties:
@@ -83,15 +88,3 @@ def parquet_of(record: Record) -> WriterProperties:
         for f in record
     }
     return WriterProperties(compression="SNAPPY", column_properties=kept)
-
-
-def conform(record: Record, rows: pa.Table, constants: Mapping[str, str | int]) -> pa.Table:
-    """The rows with exactly the record's columns and types. Raises KeyError if a column is missing."""
-    schema = arrow_schema(record)
-    arrays = []
-    for column in schema:
-        if column.name in constants:
-            arrays.append(pa.repeat(pa.scalar(constants[column.name], column.type), rows.num_rows))
-        else:
-            arrays.append(rows[column.name].cast(column.type))
-    return pa.table(arrays, schema=schema)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from controller.domain.load import BUNDLE_FIELDS, RATES, RESOURCES
 from controller.loads.columns import TIMES
 
+MARKER = ("writer", "batch_id")  # the columns of every load table that identify the writing batch
+
 
 @dataclass(frozen=True)
 class Ratio:

@@ -44,6 +44,7 @@ class LoadsSettings:
     quarantine_raw_bytes: int = 65_536  # of a bad record; the whole one stays in Kafka at its offset
     writer: str = "auto"  # auto, delta_rs (the driver computes and writes) or spark (Spark does)
     writer_threshold_rows: int = 2_000_000  # with auto: rows of a batch from which on Spark writes it
+    file_from_rows: int = 50_000  # panes of bundles from which a task itself makes a file of them, some MB
     recover_ms: int = 600_000  # how far back a start looks for the newest rows of *_load
 
     def __post_init__(self) -> None:

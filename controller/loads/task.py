@@ -1,8 +1,8 @@
 """The work of one Spark task: validate its Kafka records, make partial panes, pack everything for the driver.
 
 Kafka's key is the broker, so all reports of a broker are in one task and its partials need no shuffle. A task returns a
-few rows (kind, rows, payload) whose payload is a packed table: Spark moves bytes and never touches a bundle. It runs
-in Spark's Python workers but imports no Spark, so tests can call it directly.
+few rows (kind, rows, payload) whose payload is a packed table, or a file of `bundle_panes`: Spark moves bytes and never
+touches a bundle. It runs in Spark's Python workers but imports no Spark, so tests can call it directly.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
 from controller.loads.columns import Sheet, from_documents, read
 from controller.loads.judge import judge
 from controller.loads.packing import pack
+from controller.loads.pane_files import pack_panes
 from controller.loads.panes import broker_partials, bundle_partials, merge_brokers
 from controller.loads.quarantine import ReportQuarantine
 from controller.loads.raw_report import RawReport
@@ -42,6 +43,8 @@ class Order:
     late_before_ms: int
     future_after_ms: int
     seen: Seen
+    marker: Mapping[str, str | int] = field(default_factory=dict)  # columns of the files that tasks make
+    file_from_rows: int | None = None  # panes of bundles from which a task makes a file; None: never
     groups: AgentGroups = NO_GROUPS
     group_of_topic: Mapping[str, str] = field(default_factory=dict)
 
@@ -147,7 +150,7 @@ class Task:
         self._brokers.append(broker_partials(sheet, events, self.order.pane_ms))
         bundles = bundle_partials(sheet, events, self.order.pane_ms)
         if bundles.num_rows:
-            yield _pack(BUNDLES, bundles)
+            yield _row(BUNDLES, bundles, pack_panes(bundles, self.order.marker, self.order.file_from_rows))
 
 
 def run_task(order: Order, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -170,5 +173,9 @@ def _records(batch: pa.RecordBatch) -> Iterator[RawReport]:
 
 
 def _pack(kind: str, table: pa.Table) -> pa.RecordBatch:
-    columns = [pa.array([kind]), pa.array([table.num_rows]), pa.array([pack(table)], pa.binary())]
+    return _row(kind, table, pack(table))
+
+
+def _row(kind: str, table: pa.Table, payload: bytes) -> pa.RecordBatch:
+    columns = [pa.array([kind]), pa.array([table.num_rows]), pa.array([payload], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=PACKED)

@@ -30,9 +30,9 @@ def calm(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
 
 @pytest.fixture
 def lake(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
-    """Every batch counts as a large one."""
+    """Every batch counts as a large one, and its tasks make files."""
     monkeypatch.setattr(averages, "ASIDE_FROM_ROWS", 0)
-    return Lake(spark, tmp_path)
+    return Lake(spark, tmp_path, file_from_rows=1)
 
 
 def fail_at(monkeypatch: pytest.MonkeyPatch, batch_id: int) -> Callable[[], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from pyspark.sql import SparkSession
 from controller.ledger import append as ledger_writer
 from controller.ledger.loads import loads_progress, read_panes
 from jobs.loads_parse import prepare_records
-from tests.spark.loads.loads_lake import LOAD_TABLES, Lake
+from tests.spark.loads.loads_lake import LOAD_TABLES, Lake, merged
 from tests.spark.loads.loads_samples import START_MS, Row, frame, report, row
 from tests.spark.loads.test_loads_panes import traffic
 
@@ -67,6 +68,22 @@ def test_both_writers_give_the_same_rows(spark: SparkSession, tmp_path: Path, or
     assert len(by_driver.rows("broker_load")) > 15
 
 
+@pytest.mark.parametrize(("writer", "keyed"), [("delta_rs", True), ("delta_rs", False), ("spark", True)])
+def test_panes_that_tasks_made_files_of_are_the_same(
+    spark: SparkSession, tmp_path: Path, calm: Lake, writer: str, keyed: bool
+) -> None:
+    """Of some batches and tasks; where records are spread over tasks (not `keyed`), some have few rows."""
+    other = Lake(spark, tmp_path, writer, keyed, file_from_rows=20 if keyed else 5)
+    for number, rows in enumerate(batches(3)[:3]):
+        other.run(rows, number)
+    if keyed:
+        assert_same(calm, other)
+    keys = ("pane_end_ms", "bundle", "broker")
+    assert merged(other.rows("bundle_panes"), keys) == {
+        key: pytest.approx(sums) for key, sums in merged(calm.rows("bundle_panes"), keys).items()
+    }
+
+
 def test_the_writer_is_chosen_by_rows(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, "auto", writer_threshold_rows=30)
     rng = random.Random(2)
@@ -82,15 +99,19 @@ def test_the_writer_is_chosen_by_rows(spark: SparkSession, tmp_path: Path) -> No
 
 def fail_after(monkeypatch: pytest.MonkeyPatch, commits: int) -> None:
     """Let the process die after so many commits."""
-    real, done = ledger_writer.append, []
+    done: list[str] = []
 
-    def append(*args: Any, **kwargs: Any) -> bool:
-        if len(done) == commits:
-            raise SystemError("killed")
-        done.append(args[1])
-        return real(*args, **kwargs)
+    def dying(real: Callable[..., bool]) -> Callable[..., bool]:
+        def append(*args: Any, **kwargs: Any) -> bool:
+            if len(done) == commits:
+                raise SystemError("killed")
+            done.append(args[1])
+            return real(*args, **kwargs)
 
-    monkeypatch.setattr(ledger_writer, "append", append)
+        return append
+
+    for name in ("append", "append_files"):
+        monkeypatch.setattr(ledger_writer, name, dying(getattr(ledger_writer, name)))
 
 
 @pytest.fixture(scope="module")
@@ -102,12 +123,12 @@ def calm(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
     return lake
 
 
-@pytest.mark.parametrize("commits", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize(("commits", "file_from_rows"), [(1, 1), (2, 50_000), (3, 1), (4, 50_000), (5, 1)])
 def test_a_batch_that_died_between_two_tables(
-    spark: SparkSession, calm: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commits: int
+    spark: SparkSession, calm: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commits: int, file_from_rows: int
 ) -> None:
     """The second run, in a new process, completes the batch; the outcome equals that of a run that never died."""
-    crashed = Lake(spark, tmp_path)
+    crashed = Lake(spark, tmp_path, file_from_rows=file_from_rows)
     for number, rows in enumerate(batches(3)[:3]):
         if number == 1:  # this one has bad records: five tables
             with monkeypatch.context() as patch:
