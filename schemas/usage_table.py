@@ -59,6 +59,8 @@ USAGE_MODEL = Record(
         _number("spikes", "count", "broker: rises that were over at once; each counts less with every round"),
         _number("surplus_in", "bytes/s", "broker: received beyond the bytes of its bundles"),
         _number("surplus_out", "bytes/s", "broker: sent beyond the bytes of its bundles"),
+        _number("rising_in", "rounds", "broker: rounds running that it received many more bytes than that"),
+        _number("rising_out", "rounds", "broker: rounds running that it sent many more bytes than that"),
         _number("reading", _CPU, "broker: its usage as read in the last round; NaN unknown"),
         _number("read_ms", "ms since epoch", "broker: when that figure came"),
         _number("stands", "", "broker: 1 when a figure came again in a later round, less with each that has not since"),

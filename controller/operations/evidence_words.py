@@ -18,7 +18,7 @@ from controller.operations.why.lost_words import score_text as score_text
 
 CANDIDATES = ("pairs", "candidates")  # evidence keys
 SCORES = frozenset({"score", "mean", "level", "usage", "history", "target_usage", "threshold", "source_after",
-                    "limit", "base", "passing", "std", "std_after"})  # fmt: skip
+                    "limit", "base", "foreign", "passing", "std", "std_after"})  # fmt: skip
 _PERMILLE = "_permille"
 _OF_LIMITS = frozenset({"permille_of_limit", "limits"})  # what is limited -> how much of it, in permille
 _LABELS = {"permille_of_limit": "of its limits"}

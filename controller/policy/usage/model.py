@@ -35,7 +35,8 @@ class BrokerStates:
     `passing`: usage beyond what can be chance, until it has lasted; `above`: rounds running of that; `stood`, `burst`,
     `since`: as of bundles; `spikes`: rises that were over at once, each of which counts less with every round. `step`:
     how far the load of its bundles changed in the last round, as a share of the mean usage; NaN unknown. `surplus_in`,
-    `surplus_out`: bytes/s that its network carries beyond those of its bundles. `reading`: its usage in the last round;
+    `surplus_out`: bytes/s that its network carries beyond those of its bundles; `rising_in`, `rising_out`: rounds
+    running that it carried many more. `reading`: its usage in the last round;
     `read_ms`: when that figure came; `stands`: 1 when a figure came again in a later round, less with each that has not
     since; `changed_ms`, `began_ms`: the last and the first sudden change of what is expected of it that no figure shows
     yet, or NEVER.
@@ -59,6 +60,8 @@ class BrokerStates:
     spikes: Floats
     surplus_in: Floats
     surplus_out: Floats
+    rising_in: Floats
+    rising_out: Floats
     reading: Floats
     read_ms: Floats
     stands: Floats

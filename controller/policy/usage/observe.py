@@ -20,15 +20,15 @@ import numpy as np
 
 from controller.domain.load import RESOURCE_SCALES, RESOURCES
 from controller.policy.usage.bursts import PATIENCE, find_spikes, follow, reprice
-from controller.policy.usage.drivers import DRIVER_COLUMNS, Drivers, cost_of, learn_drivers
+from controller.policy.usage.drivers import DRIVER_COLUMNS, DRIVERS, Drivers, cost_of, learn_drivers
 from controller.policy.usage.figures import Figure
 from controller.policy.usage.lesson import SLOWEST, TINY, Bools, learn
 from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, UsageModel
-from controller.policy.usage.network import follow_networks
+from controller.policy.usage.network import BYTES, follow_networks
 from controller.policy.usage.readings import follow_readings
 from controller.policy.usage.seen import CPU, FULL, Seen, sum_by, sums_by, weigh
 from controller.policy.view.costs import Floats
-from controller.policy.view.estimates import PERMILLE, Estimates
+from controller.policy.view.estimates import NETWORKS, PERMILLE, Estimates
 from controller.policy.view.frame import MOVING, NOBODY, Frame, Ints
 from controller.policy.view.median import median
 
@@ -67,8 +67,8 @@ def observe(
     model = _with_bases(replace(model, rounds=model.rounds + 1, drivers=drivers, bundles=bundles), seen)
     if drivers is not None:
         model = learn(model, seen, drivers.unit, full, misread)
-    model, correction = follow_networks(model, frame, seen)
-    return _estimate(model, frame, seen, correction, grace_ms)
+    model, correction, network_spike = follow_networks(model, frame, seen)
+    return _estimate(model, frame, seen, (correction, network_spike), grace_ms)
 
 
 def _telling(model: UsageModel, seen: Seen, full: Bools) -> Bools:
@@ -154,7 +154,7 @@ def _with_bases(model: UsageModel, seen: Seen) -> UsageModel:
 
 
 def _estimate(
-    model: UsageModel, frame: Frame, seen: Seen, correction: Ints, grace_ms: int
+    model: UsageModel, frame: Frame, seen: Seen, of_networks: tuple[Ints, Ints], grace_ms: int
 ) -> tuple[UsageModel, Estimates]:
     unit = model.drivers.unit if model.drivers is not None else np.zeros(len(DRIVER_COLUMNS))
     heard = np.bincount(seen.bundle, minlength=len(frame.bundles)) > 0
@@ -179,10 +179,11 @@ def _estimate(
     passing = _sum_by_owner(owner, cost * (1 - lasting), count) * brokers.speed + brokers.passing
     burst = np.zeros((count, len(RESOURCES)), np.int64)
     burst[:, CPU] = _whole(passing * scale)
-    for column, name in ((2, "bandwidth_in"), (3, "bandwidth_out")):
+    correction, network_spike = of_networks
+    for column, name in enumerate(NETWORKS):
         at = RESOURCES.index(name)
-        amount = _sum_by_owner(owner, seen.full[:, column] * (1 - lasting), count)
-        burst[:, at] = _whole(amount * RESOURCE_SCALES[at])
+        amount = _sum_by_owner(owner, seen.full[:, DRIVERS.index(BYTES[name])] * (1 - lasting), count)
+        burst[:, at] = _whole(amount * RESOURCE_SCALES[at]) + network_spike[:, column]
     return model, Estimates(
         brokers=_whole_columns((used, scale), (np.nan_to_num(brokers.error), scale), (base, scale), (speed, PERMILLE)),
         burst=burst,
@@ -193,6 +194,7 @@ def _estimate(
         cpu_settled=_whole(speed * _settled(frame, cost, grace_ms) * scale),
         cpu_read=_whole(np.nan_to_num(seen.usage) * scale),
         cpu_spike=_whole(np.where(find_spikes(brokers, seen.limit), brokers.passing, 0.0) * scale),
+        network_spike=network_spike,
     )
 
 

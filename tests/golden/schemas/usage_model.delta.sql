@@ -34,6 +34,8 @@ CREATE TABLE IF NOT EXISTS usage_model (
   `spikes` DOUBLE COMMENT 'broker: rises that were over at once; each counts less with every round [count]',
   `surplus_in` DOUBLE COMMENT 'broker: received beyond the bytes of its bundles [bytes/s]',
   `surplus_out` DOUBLE COMMENT 'broker: sent beyond the bytes of its bundles [bytes/s]',
+  `rising_in` DOUBLE COMMENT 'broker: rounds running that it received many more bytes than that [rounds]',
+  `rising_out` DOUBLE COMMENT 'broker: rounds running that it sent many more bytes than that [rounds]',
   `reading` DOUBLE COMMENT 'broker: its usage as read in the last round; NaN unknown [% of a core]',
   `read_ms` DOUBLE COMMENT 'broker: when that figure came [ms since epoch]',
   `stands` DOUBLE COMMENT 'broker: 1 when a figure came again in a later round, less with each that has not since',

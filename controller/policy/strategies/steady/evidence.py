@@ -68,6 +68,8 @@ class Evidence:
             seen["cost_permille"] = round(1000 * float(self.usage.speed[at]))
         if self.model.base[at] > 0:
             seen["base"] = in_units(float(self.model.base[at]))
+        if self.model.occupied[at] and self.model.foreign[at] > self.model.base[at]:
+            seen["foreign"] = in_units(float(self.model.foreign[at]))
         return seen
 
     def first_reason(self, at: int) -> Reason:

@@ -7,9 +7,10 @@ that it has had before, with all of it. A target is judged by all that it carrie
 reading says. The *level* is what every broker would have if all work were shared out by capacity: the largest of the
 resources' means over the brokers that take part; it is the same after every move. What a score may be wrong by grows
 with every move, by what is not known of the bundle, at both ends, and counts for more at a target from which hardly
-anything could leave again. A broker whose base alone (what it uses without any traffic) is clearly above the level is
-*occupied*: it gives what it has, and gets nothing. Where isolation parts the brokers into pools that can share nothing,
-each pool has a level of its own and is a *part* of the model: a view with that level, of the same brokers.
+anything could leave again. A broker that is clearly above the level by what no bundle there accounts for (its base, or
+bytes of others in its network) is *occupied*: it gives what it has, and gets nothing. Where isolation parts the brokers
+into pools that can share nothing, each pool has a level of its own and is a *part* of the model: a view with that
+level, of the same brokers.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
 from controller.policy.view.snapshot import Bools, Snapshot
 
-OCCUPIED = 0.25  # of the level: so far above it a base is out of reach
+OCCUPIED = 0.25  # of the level: so far above it what others use is out of reach
 AS_READ = 0.9  # of a reading: a target counts with so much of it, whatever was expected
 FAR = 0.5  # of the level: a rise so far above it is acted on before it has lasted, unless such rises are known to pass
 PRESSING = 0.45  # of the level: relieving a broker so far above it, by what lasts, may take many small moves
@@ -56,8 +57,7 @@ class Model:
         self.rate: Floats = per_unit * speed  # [B x C] of a unit of work
         self.now: Floats = per_unit * np.maximum(np.where(known, now, 0.0), 0.0)
         lasting = np.maximum(self.now - per_unit * usage.passing[:, self._counted], 0.0)
-        spike = np.where(self._counted == CPU, per_unit * usage.spike[:, None], 0.0)
-        at_stake: Floats = (self.now - spike).max(axis=1, initial=0.0)
+        at_stake: Floats = (self.now - per_unit * usage.spike[:, self._counted]).max(axis=1, initial=0.0)
         self.full: Bools = at_stake >= overloaded
         self.urgent: Bools = self.full  # [B] judged by all that they carry, lasting or not
         self.used: Floats = np.where(self.urgent[:, None], self.now, lasting)
@@ -70,6 +70,7 @@ class Model:
         self._cpu: Ints = np.flatnonzero(self._counted == CPU)  # where it is among those that count
         cpu = self._cpu
         self.base: Floats = per_unit[:, cpu].sum(axis=1) * usage.base
+        self.foreign: Floats = (per_unit * usage.foreign[:, self._counted]).max(axis=1, initial=0.0)
         self.error: Floats = per_unit[:, cpu].sum(axis=1) * usage.error
         self._variance: Floats = self.error**2  # [B] of scores, after the moves chosen so far
         self._reserve: Floats = per_unit[:, cpu].sum(axis=1) * usage.settled  # [B] what may leave, after those moves
@@ -90,9 +91,9 @@ class Model:
         self._blame_bundles()
 
     def _blame_bundles(self) -> None:
-        """What keeps an occupied broker busy may be its bundles all the same, if they cost a multiple of others: that
-        shows when some have left. They are moved as if it were so, few at a time."""
-        usage, occupied = self.usage, self.occupied
+        """What keeps the CPU of an occupied broker busy may be its bundles all the same, if they cost a multiple of
+        others: that shows when some have left. They are moved as if it were so, few at a time."""
+        usage, occupied = self.usage, self.occupied & (self.base > self.levels + OCCUPIED * self.norms)
         if not occupied.any():
             return
         work = usage.now[:, CPU] - usage.base
@@ -144,7 +145,7 @@ class Model:
 
     @property
     def occupied(self) -> Bools:
-        """[B] whose base alone keeps them above the level."""
+        """[B] whom something other than their bundles keeps above the level."""
         return np.asarray(self.able & ~self.takes_part)
 
     def bound_by(self, broker: int) -> int:
@@ -157,7 +158,7 @@ class Model:
         while True:
             self.level, self.size = self._level(self.takes_part)
             self.norm = max(self.level, LEAST_LEVEL)
-            shares = self.takes_part & (self.base <= self.level + OCCUPIED * self.norm)
+            shares = self.takes_part & (self.foreign <= self.level + OCCUPIED * self.norm)
             if (shares == self.takes_part).all():
                 return
             self.takes_part = shares

@@ -14,6 +14,7 @@ import numpy as np
 
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCE_SCALES, RESOURCES
 from controller.policy.usage.model import UsageModel
+from controller.policy.usage.network import BYTES, find_foreign
 from controller.policy.usage.observe import observe
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import NETWORKS, PERMILLE, Estimates
@@ -38,10 +39,11 @@ class Usage:
     now: Floats  # [B x R] NaN unknown
     passing: Floats  # [B x R] of that, what is not expected to last
     known_bursts: Bools  # [B] whether most of that is the usual bursts of its bundles
-    spike: Floats  # [B] CPU, of what will pass: there is no hurry, whatever it comes to
+    spike: Floats  # [B x R] of what will pass: there is no hurry, whatever it comes to
     read: Floats  # [B] CPU as this round's reading has it, if that is believed; else 0
     error: Floats  # [B] of CPU, a standard deviation
     base: Floats  # [B] CPU without any traffic
+    foreign: Floats  # [B x R] what no bundle there accounts for: of CPU the base, of networks other bytes; else 0
     speed: Floats  # [B] CPU that work costs there, 1 usually
     settled: Floats  # [B] CPU for bundles whose last move is long enough ago
     cost: tuple[Floats, ...]  # of each resource, [N] on a usual broker, now
@@ -77,10 +79,11 @@ class Usage:
             now=now,
             passing=estimates.burst / _SCALES,
             known_bursts=_known_bursts(snapshot, estimates),
-            spike=np.zeros(len(moved)) if estimates.cpu_spike is None else estimates.cpu_spike / scale,
+            spike=_spikes(estimates),
             read=np.zeros(len(moved)) if estimates.cpu_read is None else estimates.cpu_read / scale + moved,
             error=estimates.broker("cpu_error") / scale,
             base=estimates.broker("cpu_base") / scale,
+            foreign=_foreign(snapshot, estimates.broker("cpu_base") / scale, now),
             speed=speed,
             settled=settled / scale + np.minimum(moved, 0.0),
             cost=tuple(cost),
@@ -93,6 +96,27 @@ class Usage:
             rounds=estimates.rounds,
             wander=estimates.wander_permille / PERMILLE,
         )
+
+
+def _spikes(estimates: Estimates) -> Floats:
+    """[B x R] what has come and gone before."""
+    result = np.zeros(estimates.burst.shape)
+    if estimates.cpu_spike is not None:
+        result[:, CPU] = estimates.cpu_spike / _SCALES[CPU]
+    if estimates.network_spike is not None:
+        result[:, NETWORK] = estimates.network_spike / _SCALES[NETWORK]
+    return result
+
+
+def _foreign(snapshot: Snapshot, base: Floats, now: Floats) -> Floats:
+    """[B x R] what no bundle accounts for."""
+    result = np.zeros(now.shape)
+    result[:, CPU] = base
+    carried = snapshot.totals[:, [_F[name] for name in BYTES.values()]]
+    for at, bytes_per_s in zip(NETWORK, carried.T, strict=True):
+        known = snapshot.eligible & np.isfinite(now[:, at])
+        result[:, at] = find_foreign(now[:, at] - bytes_per_s, carried.sum(axis=1), known)
+    return result
 
 
 def _known_bursts(snapshot: Snapshot, estimates: Estimates) -> Bools:
