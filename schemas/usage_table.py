@@ -69,6 +69,7 @@ USAGE_MODEL = Record(
         _number("factor", "ratio", "bundle: what its traffic costs, 1 as usual"),
         _number("variance", "ratio squared", "bundle: variance of the estimated factor"),
         _number("usual", _CPU, "bundle: the load that lasts, on the usual broker with the usual factor; -1 unknown"),
+        _number("often", "count", "bundle: times running that a burst came back after no longer than such bursts last"),
         _number("age", "rounds", "bundle: rounds seen"),
         _number("carried", _CPU, "bundle: its load in the last round, as usual"),
         Field("carrier", STRING, "", "bundle: the broker that carried it; null: none", nullable=True),

@@ -30,6 +30,7 @@ PAUSES_APART = 5  # rounds since the last pause or burst: what goes up and down 
 REMEMBERED = 180  # rounds
 LONGEST = 15  # rounds: what stood for longer was worth a move, and is no burst when it ends
 MOST = 0.5  # of all load: bursts of bundles are no reason to doubt a rise of more than that
+OFTEN = 2  # times running that a load is back after no longer than it was there: that is how it is
 NOISE_ROUNDS = 2  # a shorter burst is not remembered
 SPIKE_ROUNDS = 3  # a rise of a broker's usage that is over by then was a spike
 LEAST_SPIKE = 0.25  # of the limit: noise makes smaller ones
@@ -67,6 +68,8 @@ def follow(
     since = np.where((bundles.above < 0) & ~low, 0.0, memory.since)  # a pause has ended
     if float(load[rising].sum()) > MOST * float(load.sum()):
         needed = np.minimum(needed, PATIENCE)
+    often = _count_often(bundles, rising & (up == 1), memory)
+    needed = np.where((bundles.burst > NOISE_ROUNDS) & (often >= OFTEN), 1, needed)
     stays = rising & (up >= needed)
     waits = (rising & ~stays) | (low & ~fallen)
     stood = np.where(stays, up, np.where((bundles.stood > 0) & ~fallen, bundles.stood + 1, 0.0))
@@ -77,12 +80,19 @@ def follow(
         "stood": np.where(stood <= LONGEST, stood, 0.0),
         "burst": memory.burst,
         "since": since,
+        "often": often,
     }
     heard = seen > 0
     if not heard.all():
         columns = {name: np.where(heard, column, getattr(bundles, name)) for name, column in columns.items()}
     lasting = np.where(load > 0, np.minimum(1.0, usual / np.where(load > 0, load, 1.0)), 1.0)
     return replace(bundles, age=age, **columns), lasting
+
+
+def _count_often(bundles: BundleStates, returns: Bools, memory: Memory) -> Floats:
+    """[N] how many times running a rise came back after no longer than such rises last. `returns`: those that do now."""
+    soon = (bundles.burst > 0) & (memory.since <= bundles.burst)
+    return np.where(returns, np.where(soon, bundles.often + 1, 0.0), bundles.often)
 
 
 def _find_fallen(bundles: BundleStates, low: Bools, down: Floats, returning: Bools | None) -> Bools:

@@ -73,7 +73,8 @@ class BrokerStates:
 class BundleStates:
     """[N] each. `usual`: the load that lasts, NEVER before the first round; `above`: rounds running clearly above it,
     or clearly below it as a negative number; `stood`: rounds of a rise that is the usual load by now, up to `LONGEST`;
-    `burst`: rounds of the longest burst; `since`: rounds since the last one, or a pause, ended; `age`: rounds seen.
+    `burst`: rounds of the longest burst; `since`: rounds since the last one, or a pause, ended; `often`:
+    how many times running the next one came no later than they last; `age`: rounds seen.
     `carried`: the load in the last round, at the broker with the index `carrier`."""
 
     names: tuple[str, ...]
@@ -84,6 +85,7 @@ class BundleStates:
     stood: Floats
     burst: Floats
     since: Floats
+    often: Floats
     age: Floats
     carried: Floats
     carrier: Floats

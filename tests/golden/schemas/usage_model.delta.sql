@@ -44,6 +44,7 @@ CREATE TABLE IF NOT EXISTS usage_model (
   `factor` DOUBLE COMMENT 'bundle: what its traffic costs, 1 as usual [ratio]',
   `variance` DOUBLE COMMENT 'bundle: variance of the estimated factor [ratio squared]',
   `usual` DOUBLE COMMENT 'bundle: the load that lasts, on the usual broker with the usual factor; -1 unknown [% of a core]',
+  `often` DOUBLE COMMENT 'bundle: times running that a burst came back after no longer than such bursts last [count]',
   `age` DOUBLE COMMENT 'bundle: rounds seen [rounds]',
   `carried` DOUBLE COMMENT 'bundle: its load in the last round, as usual [% of a core]',
   `carrier` STRING COMMENT 'bundle: the broker that carried it; null: none'

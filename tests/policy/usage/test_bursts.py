@@ -95,3 +95,18 @@ def test_what_goes_up_and_down_all_the_time_has_bursts_and_no_pauses() -> None:
     assert all(lasting[0] == pytest.approx(0.2) for number, lasting in enumerate(found[12:]) if number % 4 in (0, 1)), [
         float(lasting[0]) for lasting in found
     ]
+
+
+@pytest.mark.parametrize("rounds", [3, 6, 12])
+def test_what_is_there_for_as_long_as_it_is_away_is_no_burst(rounds: int) -> None:
+    """A batch job that runs half of the time: its broker is full half of the time, and nothing was ever moved."""
+    usual, risen = [10.0] * 4, [24.0, 10.0, 10.0, 10.0]
+    found = lasting_of(*[usual] * 6, *(load for _ in range(5) for load in [risen] * rounds + [usual] * rounds))
+    last = found[6 + 8 * rounds : 6 + 9 * rounds]
+    assert [float(lasting[0]) for lasting in last] == [1.0] * rounds
+
+
+def test_what_is_away_for_longer_is_one() -> None:
+    usual, risen = [10.0] * 4, [24.0, 10.0, 10.0, 10.0]
+    found = lasting_of(*[usual] * 6, *(load for _ in range(5) for load in [risen] * 5 + [usual] * 10))
+    assert all(lasting[0] < 1 for lasting in found[-15:-10])

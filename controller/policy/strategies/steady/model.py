@@ -28,6 +28,7 @@ from controller.policy.placement.rules import pools_of, track_placement
 from controller.policy.strategies.steady.usage import CPU, Usage
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints
+from controller.policy.view.reason_codes import ALLOWED
 from controller.policy.view.snapshot import Bools, Snapshot
 
 OCCUPIED = 0.25  # of the level: so far above it what others use is out of reach
@@ -49,7 +50,7 @@ class Model:
         self.snapshot, self.usage, self._overloaded = snapshot, usage, overloaded
         self._counted = _counted(snapshot, usage)
         weights = snapshot.weights[self._counted]
-        limit = snapshot.limit[:, self._counted]
+        limit = usage.limit[:, self._counted]
         now = usage.now[:, self._counted]
         known = np.isfinite(limit) & np.isfinite(now)
         per_unit = np.where(known, weights / np.where(known, limit, 1.0), 0.0)
@@ -80,6 +81,7 @@ class Model:
         self.level: float
         self.norm: float
         self.able: Bools = snapshot.eligible & ~usage.impossible  # [B] to give, at least
+        self.closed: Bools = usage.slow | usage.blind | (snapshot.target_block != ALLOWED)  # [B] that get nothing
         self.totals: Floats = snapshot.totals.copy()
         self.owner: Ints = snapshot.owner.copy()
         self._avoided = _avoided(snapshot)
@@ -153,15 +155,19 @@ class Model:
         return int(np.argmax(self.used[broker]))
 
     def _share(self, able: Bools) -> None:
-        """Who of them shares the work, and the level that this gives them: less without those that are occupied."""
-        self.takes_part = able
+        """Who of them shares the work, and the level that this gives them: less without those that are occupied, more
+        without those that are below it and may not get anything, unless that is all of them."""
+        self.takes_part, shut = able, np.zeros(len(able), bool)
         while True:
-            self.level, self.size = self._level(self.takes_part)
+            self.level, self.size = self._level(self.takes_part & ~shut)
             self.norm = max(self.level, LEAST_LEVEL)
             shares = self.takes_part & (self.foreign <= self.level + OCCUPIED * self.norm)
-            if (shares == self.takes_part).all():
+            low = shares & (shut | (self.closed & (self.score < self.level)))
+            if not (shares & ~self.closed).any():
+                low[:] = False
+            if (shares == self.takes_part).all() and (low == shut).all():
                 return
-            self.takes_part = shares
+            self.takes_part, shut = shares, low
 
     def _level(self, part: Bools) -> tuple[float, Floats]:
         """The level, and each broker's capacity for the resource that sets it, 1.0 on average."""
@@ -291,8 +297,10 @@ class Model:
 
 
 def _counted(snapshot: Snapshot, usage: Usage) -> Ints:
-    """Indices of the resources that count; of all but the first only those that are known of any broker."""
-    known: Bools = np.asarray((np.isfinite(snapshot.limit) & np.isfinite(usage.now)).any(axis=0))
+    """Indices of the resources that count; of all but the first only those that are known of any broker, and of which
+    bundles use something: what none of them uses, such as the heap in a line, no move shifts."""
+    known: Bools = np.asarray((np.isfinite(usage.limit) & np.isfinite(usage.now)).any(axis=0))
+    known &= np.array([bool(cost.any()) for cost in usage.cost])
     weighted = np.flatnonzero(snapshot.weights > 0)
     return np.append(weighted[:1], weighted[1:][known[weighted[1:]]])
 

@@ -105,7 +105,7 @@ class Planner:
         self.model = model
         self.ceiling = max(self.settings.shed.overloaded_threshold, model.level)
         self.least = self.settings.steady.least_relief * model.norm
-        self.open = model.takes_part & ~model.usage.slow & ~model.usage.blind & (self.snapshot.target_block == ALLOWED)
+        self.open = model.takes_part & ~model.closed
 
     def _relieve_all(self, active: Bools) -> None:
         while active.any():
@@ -129,7 +129,9 @@ class Planner:
         found = self._free_of(source)
         if found is None:
             return False
-        targets = self._targets(source, active, found)
+        targets, lower = self._targets(source, active, found), self._lower_targets(source, found)
+        if not len(targets):
+            targets = lower
         if not len(targets):
             self.log.deny(source, Reason.UNDER_PROVISIONED if self.model.short[source] else Reason.NO_TARGET)
             return False
@@ -160,6 +162,8 @@ class Planner:
             return False
         if last is not None and self._move_best(source, pairs.within(last)):
             return True
+        if len(lower) and self._move_best(source, evaluate(self.model, close, lower, self.caps).within(first[0])):
+            return True
         self._deny(source, judged, largest, boundary)
         return False
 
@@ -168,6 +172,13 @@ class Planner:
         are full of something else."""
         has_enough = self.model.used[:, self.model.bound_by(source)] < self.model.level
         able = self.open & (~active | has_enough) & (self.chosen.left > 0)
+        return targets_within_rules(self.model, able, found)
+
+    def _lower_targets(self, source: int, found: Candidates) -> Ints:
+        """Who may get something if nobody below the level can help: where pools overlap, they may all be above it."""
+        if self.model.placement_state is None:
+            return np.empty(0, np.int64)
+        able = self.open & (self.model.peak < self.model.score[source]) & (self.chosen.left > 0)
         return targets_within_rules(self.model, able, found)
 
     def _move_best(self, source: int, judged: Judged) -> bool:

@@ -37,6 +37,7 @@ class Usage:
     """B brokers, N bundles, R resources, in the resources' units."""
 
     now: Floats  # [B x R] NaN unknown
+    limit: Floats  # [B x R] NaN unknown; of a network that is as slow as the slowest that is known
     passing: Floats  # [B x R] of that, what is not expected to last
     known_bursts: Bools  # [B] whether most of that is the usual bursts of its bundles
     spike: Floats  # [B x R] of what will pass: there is no hurry, whatever it comes to
@@ -77,6 +78,7 @@ class Usage:
         now[misread] = np.nan  # one limit is wrong: the other resources still tell
         return cls(
             now=now,
+            limit=_limits(snapshot),
             passing=estimates.burst / _SCALES,
             known_bursts=_known_bursts(snapshot, estimates),
             spike=_spikes(estimates),
@@ -127,6 +129,17 @@ def _known_bursts(snapshot: Snapshot, estimates: Estimates) -> Bools:
     return np.asarray((passing > 0) & (2 * passing >= PERMILLE * estimates.burst[:, CPU]))
 
 
+def _limits(snapshot: Snapshot) -> Floats:
+    """[B x R] as reported. A virtual machine may not know how fast its network is: then it is as slow as any other."""
+    limit: Floats = snapshot.limit.copy()
+    for at in NETWORK:
+        known = np.isfinite(limit[:, at]) & snapshot.eligible
+        if known.any():
+            unknown = np.isnan(limit[:, at]) & np.isfinite(snapshot.usage[:, at])
+            limit[unknown, at] = limit[known, at].min()
+    return limit
+
+
 def _moved_since(snapshot: Snapshot, cost: Floats, speed: Floats) -> Floats:
     """[B] CPU of the moves that count as done in this round already, such as those of overrides."""
     result = np.zeros(len(speed))
@@ -155,7 +168,7 @@ def _lags_behind(snapshot: Snapshot) -> Bools:
 
 def _is_blind(snapshot: Snapshot) -> Bools:
     """[B] without a resource that counts and that most others report."""
-    known = np.isfinite(snapshot.usage) & np.isfinite(snapshot.limit)
+    known = np.isfinite(snapshot.usage) & np.isfinite(_limits(snapshot))
     if not snapshot.eligible.any():
         return np.zeros(len(known), bool)
     usual = (known[snapshot.eligible].mean(axis=0) > HALF) & (snapshot.weights > 0)
