@@ -89,9 +89,14 @@ HARD: Mapping[Reason, Explained] = {
         "Look at the machine: other processes, compaction, garbage collection; in its network backups, old messages.",
     ),
     Reason.SLOW_BROKER: Explained(
-        ("{speed} of the median's cost for the same traffic", "slower than the others"),
-        "The same traffic costs the broker much more CPU than the others, so it is given nothing.",
-        "Look at the machine: throttled, older, a noisy neighbour.",
+        (
+            "the backlogs of its bundles have grown to {backlog} of their traffic",
+            "{speed} of the median's cost for the same traffic",
+            "slower than the others",
+        ),
+        "The same traffic costs the broker much more CPU than the others, or most of its bundles fall behind and those "
+        "of others do not: it is given nothing.",
+        "Look at the machine: throttled, older, a slow disk, a noisy neighbour; and at those who read from it.",
     ),
     Reason.TARGET_OVER_LIMIT: Explained(
         ("every target would go over one of its limits",),

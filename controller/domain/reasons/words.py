@@ -115,6 +115,8 @@ def _format_figures(reason: Reason, evidence: Mapping[str, Any]) -> dict[str, st
     figures |= {name: str(evidence[name]) for name in _VERBATIM if evidence.get(name)}
     if _is_number(evidence.get("gap_points")):
         figures["gap_points"] = f"{evidence['gap_points']:.1f}"
+    if _is_number(evidence.get("backlog_s")):
+        figures["backlog"] = f"{evidence['backlog_s']} s"
     if _is_number(evidence.get("cost_permille")):
         figures["speed"] = f"{evidence['cost_permille'] / 10:.0f} %"
     parts = evidence.get("permille_of_limit")

@@ -90,7 +90,7 @@ def follow(
 
 
 def _count_often(bundles: BundleStates, returns: Bools, memory: Memory) -> Floats:
-    """[N] how many times running a rise came back after no longer than such rises last. `returns`: those that do now."""
+    """[N] how many times running a rise came back after no longer than such rises last. `returns`: who rises now."""
     soon = (bundles.burst > 0) & (memory.since <= bundles.burst)
     return np.where(returns, np.where(soon, bundles.often + 1, 0.0), bundles.often)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from benchmarks.published.clusters import ClusterBuilder, loads, moves
+from controller.domain.reasons.words import describe_decision
 from controller.domain.settings.placement import IsolationPolicy, PlacementSettings
 from controller.domain.settings.policy import BrokerCaps, PolicySettings, ResourceWeights
 from tests.policy.strategies.test_steady import live
@@ -99,8 +100,37 @@ class TestNetworksOfUnknownSpeed:
         assert "b11" not in {move.target for move in moves(built.round())}
 
 
+class TestBacklogs:
+    def cluster(self, *late: int) -> ClusterBuilder:
+        """b3 is at 25 %; so many of its bundles have not been read for ten minutes."""
+        built = loads(90.0, 55.0, 55.0, 25.0, parts=10)
+        built.settings = SETTINGS
+        for at in late:
+            row = built.bundles[30 + at]
+            row["backlog_bytes"] = 600 * (row["throughput_in"] + row["throughput_out"])
+            built.brokers["b3"]["backlog_bytes"] += row["backlog_bytes"]
+        return built
+
+    def test_a_subscription_that_nobody_reads_makes_no_broker_slow(self) -> None:
+        for late in ((3,), (1, 4, 7)):
+            assert "b3" in {move.target for move in moves(self.cluster(*late).round())}
+
+    def test_a_broker_most_of_whose_bundles_fall_behind_gets_nothing_and_is_told_why(self) -> None:
+        built = self.cluster(*range(8))
+        result = built.round()
+        assert "b3" not in {move.target for move in moves(result)}
+        (skip,) = [d for d in result.decisions if d.source == "b3"]
+        assert describe_decision(skip) == "the backlogs of its bundles have grown to 480 s of their traffic"
+
+    def test_a_broker_without_traffic_is_not_slow(self) -> None:
+        built = loads(90.0, 55.0, 55.0, 0.0, parts=10).bundle("b3", backlog_bytes=17_626.0)
+        built.settings = SETTINGS
+        built.brokers["b3"]["backlog_bytes"] = 17_626.0
+        assert "b3" in {move.target for move in moves(built.round())}
+
+
 def test_what_no_bundle_uses_hides_nothing() -> None:
-    """The heap of a line of `ballast decide`, which the garbage collector lets fill up everywhere: no move empties it."""
+    """The heap of a line of `ballast decide` fills up everywhere until garbage is collected: no move empties it."""
     built = loads(70.0, 30.0, 30.0, 30.0, 30.0, parts=12)
     built.settings = replace(SETTINGS, weights=ResourceWeights(memory=1.0))
     for row in built.brokers.values():

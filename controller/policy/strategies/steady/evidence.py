@@ -66,6 +66,8 @@ class Evidence:
             seen["under_provisioned"] = True
         if round(1000 * float(self.usage.speed[at])) != 1000:
             seen["cost_permille"] = round(1000 * float(self.usage.speed[at]))
+        if self.usage.backlog_s[at] > 0:
+            seen["backlog_s"] = round(float(self.usage.backlog_s[at]))
         if self.model.base[at] > 0:
             seen["base"] = in_units(float(self.model.base[at]))
         if self.model.occupied[at] and self.model.foreign[at] > self.model.base[at]:

@@ -30,6 +30,7 @@ HALF = 0.5
 BACKLOG_S, BACKLOG_FACTOR = 60.0, 8.0  # of its own traffic, and times the cluster's median
 _SCALES = np.array(RESOURCE_SCALES, np.float64)
 _F = {name: at for at, name in enumerate(BUNDLE_FIELDS)}
+_BYTES = [_F[name] for name in BYTES.values()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +52,7 @@ class Usage:
     cost_error: Floats  # [N] of its CPU, a standard deviation
     lasting: Floats  # [N] the part of it that is expected to last
     slow: Bools  # [B]
+    backlog_s: Floats  # [B] of those who are slow as their backlogs pile up, in seconds of their traffic; else 0
     impossible: Bools  # [B]
     explained: Bools  # [B] as far above the limit, and by their own bundles
     blind: Bools  # [B] of which something is not known that is known of most
@@ -74,6 +76,7 @@ class Usage:
         now[:, NETWORK] += estimates.correction / _SCALES[NETWORK]
         over = np.nan_to_num(snapshot.utilisation) > IMPOSSIBLE_FACTOR
         explained = _explained(snapshot, cost[CPU], over[:, CPU])
+        backlogs_s = _backlogs_s(snapshot)
         misread = over & (np.arange(len(RESOURCES)) != CPU)
         now[misread] = np.nan  # one limit is wrong: the other resources still tell
         return cls(
@@ -91,7 +94,8 @@ class Usage:
             cost=tuple(cost),
             cost_error=estimates.bundle("cpu_error") / scale,
             lasting=estimates.bundle("lasting_permille") / PERMILLE,
-            slow=_is_slow(snapshot, speed, now[:, CPU] - estimates.broker("cpu_base") / scale) | _lags_behind(snapshot),
+            slow=_is_slow(snapshot, speed, now[:, CPU] - estimates.broker("cpu_base") / scale) | (backlogs_s > 0),
+            backlog_s=backlogs_s,
             impossible=over[:, CPU] & ~explained,
             explained=explained,
             blind=_is_blind(snapshot) | misread.any(axis=1),
@@ -114,7 +118,7 @@ def _foreign(snapshot: Snapshot, base: Floats, now: Floats) -> Floats:
     """[B x R] what no bundle accounts for."""
     result = np.zeros(now.shape)
     result[:, CPU] = base
-    carried = snapshot.totals[:, [_F[name] for name in BYTES.values()]]
+    carried = snapshot.totals[:, _BYTES]
     for at, bytes_per_s in zip(NETWORK, carried.T, strict=True):
         known = snapshot.eligible & np.isfinite(now[:, at])
         result[:, at] = find_foreign(now[:, at] - bytes_per_s, carried.sum(axis=1), known)
@@ -158,12 +162,22 @@ def _is_slow(snapshot: Snapshot, speed: Floats, by_work: Floats) -> Bools:
     return np.asarray((speed >= SLOW) & clear & (snapshot.weights[CPU] > 0))
 
 
-def _lags_behind(snapshot: Snapshot) -> Bools:
-    """[B] whose backlog piles up while others' does not."""
-    traffic = snapshot.totals[:, _F["throughput_in"]] + snapshot.totals[:, _F["throughput_out"]]
-    backlog_s = snapshot.totals[:, _F["backlog_bytes"]] / np.maximum(traffic, 1.0)
+def _backlogs_s(snapshot: Snapshot) -> Floats:
+    """[B] the backlog in seconds of its traffic, of those whose backlogs pile up while others' do not; else 0.
+
+    That concerns most of what such a broker carries. A single large backlog is that of a subscription nobody reads.
+    """
+    both = snapshot.totals[:, _BYTES].sum(axis=1)
+    backlog_s = snapshot.totals[:, _F["backlog_bytes"]] / np.maximum(both, 1.0)
     usual = median(backlog_s[snapshot.eligible]) if snapshot.eligible.any() else 0.0
-    return np.asarray(backlog_s > np.maximum(BACKLOG_S, BACKLOG_FACTOR * usual))
+    most = max(BACKLOG_S, BACKLOG_FACTOR * usual)
+    if not (backlog_s > most).any():
+        return np.zeros(len(both))
+    owned = np.flatnonzero(snapshot.owner != NOBODY)
+    traffic = snapshot.fields[owned][:, _BYTES].sum(axis=1)
+    late = np.where(snapshot.fields[owned, _F["backlog_bytes"]] > most * traffic, traffic, 0.0)
+    carried, behind = (np.bincount(snapshot.owner[owned], values, len(both)) for values in (traffic, late))
+    return np.where((backlog_s > most) & (behind > HALF * carried), backlog_s, 0.0)
 
 
 def _is_blind(snapshot: Snapshot) -> Bools:
