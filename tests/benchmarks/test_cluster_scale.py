@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks.measure.loads.backlog import NAME, TEMPLATES, Backlog, templates
-from benchmarks.measure.loads.cluster_scale import SHARES, fit
+from benchmarks.measure.loads.cluster_scale import SHARES, fit, mean_of
 from benchmarks.measure.loads.fleet import stamp
 from controller.domain.load import BUNDLE_FIELDS
 from controller.loads.judge import judge
@@ -55,3 +55,13 @@ def test_what_grows_in_a_line_is_predicted_on_it() -> None:
     assert large["stats_per_s"] == 5_000 * 101 / 5
     assert large["executors_cores"] == pytest.approx((0.5 + 10e-6 * 5_000 * 101 * 2 / 5) / 2, abs=0.01)
     assert large["executors_mib"] == round(800 + 1_048.576 * 5_000 * 101 * 2 / 5 / 2**20)
+
+
+def test_runs_are_averaged_figure_by_figure() -> None:
+    runs = [
+        {"master": "spark", "workers": 2, "stats_per_s": 100, "us_a_stat": 4.5, "memory_mib": {"driver": 10}},
+        {"master": "spark", "workers": 2, "stats_per_s": 201, "us_a_stat": 5.0, "memory_mib": {"driver": 20}},
+    ]
+    assert mean_of(runs) == {
+        "master": "spark", "workers": 2, "stats_per_s": 150, "us_a_stat": 4.75, "memory_mib": {"driver": 15},
+    }  # fmt: skip

@@ -6,7 +6,8 @@ Every measurement drains a topic that was filled before, in a driver process of 
 tables. A batch has one report of each broker. CPU seconds are those of the batches after the first two, which compile:
 
 - `cost`: 250 brokers of 1,000 bundles, in local mode and by two workers of a core each.
-- `workers`: three times as many batches by one worker and by two, each of them held to half a core by a cgroup quota.
+- `workers`: three times as many batches by one worker and by two, each of them held to half a core by a cgroup quota;
+  twice, in the order one, two, two, one.
 - `growth`: 10, 100 and 1,000 brokers of 1,000 bundles, the busiest hundred listed and the rest as one row; and 1,000
   brokers that list all.
 - `model`: lines through `growth`, and what they say of 1,000 and 5,000 brokers.
@@ -45,6 +46,7 @@ from jobs.session import build_session
 MODULE = "benchmarks.measure.loads.cluster_scale"
 WARM_UP_BATCHES, PARTITIONS = 2, 4
 HALF_CORE = 0.5
+PAIRED = (("one", 1), ("two", 2), ("two", 2), ("one", 1))  # what changes on the machine meanwhile concerns both
 EVERY_S = 0.5  # memory is looked at
 TREES_EVERY = 20  # looks, the processes are listed anew: a listing reads all of /proc, at the driver's expense
 SHARES = ("executors", "driver")
@@ -97,13 +99,30 @@ def run(folder: Path, quick: bool = False) -> Result:
 
 
 def _measure_workers(folder: Path, bootstrap: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, count in (("one", 1), ("two", 2)):
-        with running_workers(folder / f"held-{count}", count, HALF_CORE) as cluster:
-            found[name] = _measure(folder, Plan(HELD, bootstrap, *_of(cluster)))
+    runs: dict[str, list[dict[str, Any]]] = {"one": [], "two": []}
+    for number, (name, count) in enumerate(PAIRED):
+        with running_workers(folder / f"held-{number}", count, HALF_CORE) as cluster:
+            runs[name].append(_measure(folder, Plan(HELD, bootstrap, *_of(cluster))))
+    found: dict[str, Any] = {name: mean_of(measured) for name, measured in runs.items()}
+    found["stats_per_s"] = {name: [run["stats_per_s"] for run in measured] for name, measured in runs.items()}
     found["time_of_two_to_one"] = _ratio(found["one"]["stats_per_s"], found["two"]["stats_per_s"])
     found["cpu_of_two_to_one"] = _ratio(found["two"]["us_a_stat"], found["one"]["us_a_stat"])
     return found
+
+
+def mean_of(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """One run of each figure's mean; what is no number is that of the first."""
+    return {name: _mean([run[name] for run in runs]) for name in runs[0]}
+
+
+def _mean(values: list[Any]) -> Any:
+    first = values[0]
+    if isinstance(first, Mapping):
+        return mean_of(values)
+    if isinstance(first, str):
+        return first
+    mean = sum(values) / len(values)
+    return round(mean) if isinstance(first, int) else round(mean, 4)
 
 
 def _of(cluster: SparkCluster) -> tuple[str, tuple[int, ...]]:
