@@ -12,6 +12,10 @@ from pyspark.sql import SparkSession
 
 from controller.ledger import append as ledger_writer
 from controller.ledger.loads import loads_progress, read_panes
+from controller.ledger.tables import TableRoot
+from controller.loads.driver_writer import Marker
+from controller.loads.settings import LoadsSettings
+from jobs.loads_batch import LoadsBatch
 from jobs.loads_parse import prepare_records
 from tests.spark.loads.loads_lake import LOAD_TABLES, Lake, merged
 from tests.spark.loads.loads_samples import START_MS, Row, frame, report, row
@@ -82,6 +86,14 @@ def test_panes_that_tasks_made_files_of_are_the_same(
     assert merged(other.rows("bundle_panes"), keys) == {
         key: pytest.approx(sums) for key, sums in merged(calm.rows("bundle_panes"), keys).items()
     }
+
+
+@pytest.mark.parametrize(("root", "from_rows"), [("tables", LoadsSettings.file_from_rows), ("s3://bucket/t", None)])
+def test_for_tables_in_an_object_store_tasks_make_no_files(tmp_path: Path, root: str, from_rows: int | None) -> None:
+    """Storing them there would stop the control query, which shares the process."""
+    place = root if "://" in root else tmp_path / root
+    batch = LoadsBatch(LoadsSettings(), TableRoot(place), lambda: START_MS)
+    assert batch._order(Marker("query", 0, {})).file_from_rows == from_rows
 
 
 def test_the_writer_is_chosen_by_rows(spark: SparkSession, tmp_path: Path) -> None:
