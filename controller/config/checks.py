@@ -5,6 +5,7 @@ from __future__ import annotations
 from controller.bus.security import check_client_settings
 from controller.config.layers import format_value
 from controller.config.placement_values import placement_settings
+from controller.config.places import check_no_query
 from controller.config.settings import DEFINITIONS, Settings
 from controller.config.store_options import check_storage_options
 from controller.domain.errors import ConfigError
@@ -22,7 +23,8 @@ def check_all(settings: Settings) -> None:
     """Check every rule that only depends on the settings."""
     between_two = (_whole_panes, _poll, _heartbeat, _report_age, _retention, _bundles)
     of_kafka = (_client, _agent_groups)
-    for rule in (*between_two, _strategies, _providers, _weights, *of_kafka, _placement, _storage_options, _http):
+    of_tables = (_addresses, _storage_options)
+    for rule in (*between_two, _strategies, _providers, _weights, *of_kafka, _placement, *of_tables, _http):
         rule(settings)
 
 
@@ -150,6 +152,11 @@ def _http(settings: Settings) -> None:
             f"http.client_authority ({origin}) has no effect without TLS: give {both} too (for clients alone, that "
             "check servers: http.server_authority)"
         )
+
+
+def _addresses(settings: Settings) -> None:
+    for path in ("tables.root", "tables.checkpoints"):
+        check_no_query(settings.value(path), f"{path} ({settings.origin(path)})")
 
 
 def _storage_options(settings: Settings) -> None:

@@ -79,7 +79,7 @@ def layer_of_names(named: Iterable[tuple[str, object, str]]) -> Layer:
             definition = DEFINITIONS[spelled]
             ours.append(Given(spelled, validate_value(definition, raw, spelled, origin), spelled, raw, origin))
         else:
-            raise ConfigError(unknown_key_text(spelled, raw, origin))
+            raise ConfigError(unknown_key_text(spelled, origin))
     return _merge(ours + _from_pulsar(pulsar))
 
 
@@ -131,7 +131,7 @@ def validate_value(
 def _wrong_entry(error: ValidationError, entries: Mapping[Any, object], origin: str) -> str:
     """The error for a setting of the Kafka clients that is no value. Whatever it is may be secret."""
     given = error.errors(include_input=False, include_url=False)[0]["loc"][0]
-    name = re.split(r"[=:\s]", str(given), maxsplit=1)[0]  # for a name like `password=x`, x must not be shown
+    name = _without_value(str(given))
     value = entries.get(given)
     got = {dict: "a mapping", list: "a list", type(None): "nothing"}.get(type(value), "neither")
     advice = "; put passwords in quotes" if value is not None and is_secret(name) else ""
@@ -139,11 +139,16 @@ def _wrong_entry(error: ValidationError, entries: Mapping[Any, object], origin: 
     return f"{CLIENT}.{label(name)} in {origin} is not allowed: {wanted}, got {got}{advice}"
 
 
-def unknown_key_text(spelled: str, raw: object, origin: str) -> str:
-    """The error for an unknown key, with the nearest known one."""
+def unknown_key_text(spelled: str, origin: str) -> str:
+    """The error for an unknown key, with the nearest known one. Whatever its value is may be secret."""
     near = nearest(spelled)
     advice = f"the nearest known key is {near}" if near else "docs/configuration.md lists all keys"
-    return f"unknown key {label(spelled)} = {format_value(raw, spelled)} in {origin}; {advice}"
+    return f"unknown key {label(_without_value(spelled))} in {origin}; {advice}"
+
+
+def _without_value(name: str) -> str:
+    """For a name like `password=x`, x must not be shown."""
+    return re.split(r"[=:\s]", name, maxsplit=1)[0]
 
 
 def nearest(spelled: str) -> str | None:

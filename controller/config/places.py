@@ -14,7 +14,7 @@ from typing import Any
 from controller.config.definition import Definition
 from controller.config.settings import DEFINITIONS, Settings
 from controller.domain.errors import ConfigError
-from controller.process.paths import absolute, resolve_location
+from controller.process.paths import absolute, is_address, resolve_location
 
 
 def resolve_paths(path: str, value: Any, origin: str, folder: Path | None) -> Any:
@@ -33,6 +33,16 @@ def resolve_paths(path: str, value: Any, origin: str, folder: Path | None) -> An
 
 def _is_place(definition: Definition, name: str, value: object) -> bool:
     return name in definition.path_entries and isinstance(value, str) and bool(value)
+
+
+def check_no_query(place: str, named: str) -> None:
+    """Raise ConfigError, without the value, for an address with a query part: some tools take credentials there."""
+    if is_address(place) and "?" in place:
+        raise ConfigError(
+            f"{named} has a query part (from ? on), and configurations are shown and stored: leave it out; credentials "
+            "belong in the environment (such as AWS_SECRET_ACCESS_KEY), the credentials file or the machine's role, "
+            "what else the store needs to be told in tables.storage_options"
+        )
 
 
 def check_old_place(settings: Settings) -> None:

@@ -57,7 +57,9 @@ not, nothing starts, and the message names both.
 
 **Secrets** (`kafka.client.sasl_plain_password`, `kafka.client.ssl_password`) belong in a file, or in the environment
 as `BALLAST_KAFKA__CLIENT__SASL_PLAIN_PASSWORD`. `--set` rejects them, because the process list shows it. They are shown
-as `***` everywhere, and so are credentials in an address: `s3a://***@bucket/ballast`.
+as `***` everywhere, and so are credentials in an address: `s3a://***@bucket/ballast`. An address of tables or
+checkpoints with a query part (`?…`) is refused. Of an unknown key, which may be a secret too, messages show the name
+alone.
 
 **Pulsar's names** are accepted in every layer: at the top level of a file or below `pulsar:`, as
 `BALLAST_PULSAR__<NAME>`, as `--set <name>=value`. They keep Pulsar's units. Pulsar's name and Ballast's name with

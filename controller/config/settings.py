@@ -34,7 +34,10 @@ from controller.domain.errors import without_login
 
 HIDDEN = "***"
 OVERRIDE = "override"  # the origin of what a command line sets
-_SECRET = re.compile(r"passw|pasw|pwd|secret|jaas|token|credential|(private|access)[._-]?key", re.IGNORECASE)
+_SECRET = re.compile(
+    r"passw|pasw|pass_?phrase|pwd|(?<![a-z])pw(?![a-z])|secret|jaas|token|credential|(private|access|api)[._-]?key",
+    re.IGNORECASE,
+)
 _REVEALED = re.compile(rf"({_SECRET.pattern})[^\s=:]*\s*[=:](?!\s*.?{re.escape(HIDDEN)}(?![\w*]))", re.IGNORECASE)
 
 

@@ -92,7 +92,7 @@ def layer_of_environment(env: Mapping[str, str]) -> Layer:
                 entries[name] = text if is_secret(name) else yaml_value(text)
                 continue
             if wanted not in known:
-                raise ConfigError(unknown_key_text(wanted, text, f"environment variable {variable}"))
+                raise ConfigError(unknown_key_text(wanted, f"environment variable {variable}"))
             named.append(_from_text(known[wanted], text, f"environment variable {variable}"))
         else:
             _check_single_underscore(variable, rest)

@@ -31,8 +31,8 @@ _LOGIN = re.compile(
     re.IGNORECASE,
 )
 _SECRET_PARAMETER = re.compile(
-    r"([?&;#](?:[\w.-]{0,40}(?:token|passw(?:or)?d|secret)"
-    r"|(?:(?:access|account|api|private|secret|shared)[_.-]?)?key|sig|signature)=)[^&\s'\",;)]+",
+    r"([?&;#](?:[\w.-]{0,40}(?:token|passw(?:or)?d|passphrase|secret|(?:access|account|api|private|secret|shared)[_.-]?key)"
+    r"|(?:[\w.-]{0,40}[_.-])?(?:pwd?|sig|signature)|key)=)[^&\s'\",;)]+",
     re.IGNORECASE,
 )
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")

@@ -14,7 +14,7 @@ from pathlib import Path
 from deltalake.exceptions import DeltaError
 
 from controller.config.http_access import check_http_access
-from controller.config.places import check_old_place
+from controller.config.places import check_no_query, check_old_place
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.errors import BallastError, ConfigError, StoreError, without_login
@@ -94,13 +94,14 @@ def check_file(file: Path, name: str) -> None:
 
 def check_folder(place: str, name: str, origin: str) -> None:
     """Raise ConfigError for a local place that is not a writable folder and cannot be created as one, and for an
-    address with a login, which Hadoop refuses. StoreError for a folder that is there and cannot be written to: its disk
-    may be read-only for a while."""
+    address with a login, which Hadoop refuses, or with a query part. StoreError for a folder that is there and cannot
+    be written to: its disk may be read-only for a while."""
     if without_login(place) != place:
         raise ConfigError(
             f"{name} = {place}{origin} holds a login, which Hadoop refuses: put the keys of the object store into the "
             "Spark properties file (--spark-conf) or the environment"
         )
+    check_no_query(place, f"{name}{origin}")
     if is_address(place):
         return
     try:

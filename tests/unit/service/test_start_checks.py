@@ -90,6 +90,13 @@ def test_an_address_with_a_login_is_refused_without_showing_it(tmp_path: Path) -
     assert "--checkpoint = s3a://***@bucket/ballast holds a login" in refusal(settings_of(tmp_path), address)
 
 
+def test_an_address_with_a_query_part_is_refused_without_showing_it(tmp_path: Path) -> None:
+    told = refusal(settings_of(tmp_path), "s3a://bucket/x?hunter2")
+    assert told.startswith("--checkpoint has a query part")
+    assert "hunter2" not in told
+    assert settings_of(tmp_path, **{"tables.root": f"{tmp_path}/what?"}).tables.root == f"{tmp_path}/what?"
+
+
 def test_config_check_refuses_places_that_no_job_could_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     for key, value, told in (
