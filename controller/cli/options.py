@@ -20,7 +20,7 @@ import typer
 from controller.cli.choices import profile_names
 from controller.config.load import load_settings
 from controller.config.settings import Settings
-from controller.config.sources import ENV_CONF
+from controller.config.variables import ENV_CONF
 from controller.domain.errors import BadRecord, BallastError, ConfigError, describe_error
 
 OK, PROBLEM, USAGE = 0, 1, 2

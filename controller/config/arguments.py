@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from controller.config.sources import ENV_CONF
+from controller.config.variables import ENV_CONF
 
 
 class OneLineParser(argparse.ArgumentParser):

@@ -14,7 +14,8 @@ from controller.config.checks import check_all
 from controller.config.layers import Layer, default_paths, format_value, layer_of_tree
 from controller.config.places import resolve_paths
 from controller.config.settings import DEFINITIONS, Settings
-from controller.config.sources import ENV_CONF, ENV_PROFILE, layer_of_environment, layer_of_overrides, read_yaml
+from controller.config.sources import layer_of_environment, layer_of_overrides, read_yaml
+from controller.config.variables import ENV_CONF, ENV_PROFILE
 from controller.domain.errors import ConfigError
 from controller.process.paths import absolute, home, shipped
 from controller.process.plugins import use_installed_strategies

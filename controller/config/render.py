@@ -44,7 +44,9 @@ same keys.
   `conf/profiles`, or in a folder `profiles` beside your file.
 - file: YAML, sections of keys.
 - environment: `BALLAST_<SECTION>__<KEY>`, such as `BALLAST_CONTROL__LEASE_MS=15000`, with two underscores between
-  section and key.
+  section and key. Any other variable that begins with `BALLAST_` prevents a start, except `BALLAST_CONF`,
+  `BALLAST_PROFILE`, `BALLAST_HOME`, `BALLAST_IVY_SETTINGS` (settings for Ivy, with which `ballast setup` downloads),
+  those of Ballast's own tests, and those that Kubernetes sets for a Service (`BALLAST_UI_SERVICE_HOST`).
 - overrides: `--set section.key=value`, repeatable; `--set kafka.client.ssl_cafile=/etc/kafka/ca.pem` adds one setting
   of the Kafka clients.
 

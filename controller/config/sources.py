@@ -12,24 +12,20 @@ import yaml
 from controller.config.layers import (
     CLIENT,
     PULSAR_SECTION,
-    SECTIONS,
     Layer,
     format_value,
     layer_of_names,
-    unknown_key_text,
 )
 from controller.config.pulsar_names import PULSAR_NAMES
 from controller.config.settings import DEFINITIONS, OVERRIDE, is_secret, reveals_secret
 from controller.config.store_options import where_credentials_go
+from controller.config.variables import ENV_PREFIX, is_no_setting, unknown_variable_text
 from controller.config.yaml_text import MAX_CHARS, parse_yaml, yaml_value
 from controller.domain.errors import ConfigError, printable
 
-ENV_PREFIX = "BALLAST_"
 STORE = "tables.storage_options"
-ENV_PROFILE = "BALLAST_PROFILE"
 MOST_CHARS = 300  # of what YAML says about a file
 MOST_VALUE_CHARS = MAX_CHARS // 8  # on a command line or in the environment: a file can say the same, escapes included
-ENV_CONF = "BALLAST_CONF"  # the configuration file if no --conf is given
 
 
 # PyYAML quotes names and values of the file, and its own terms: a character, or a token such as <stream end>.
@@ -74,39 +70,27 @@ def _without_value(quoted: re.Match[str]) -> str:
 def layer_of_environment(env: Mapping[str, str]) -> Layer:
     """The layer of `BALLAST_<SECTION>__<KEY>` (in any case) and, for Pulsar's names, `BALLAST_PULSAR__<NAME>`.
 
-    `BALLAST_KAFKA__CLIENT__<NAME>` is one setting of the Kafka clients, like `--set kafka.client.NAME`. Other variables
-    are ignored.
+    `BALLAST_KAFKA__CLIENT__<NAME>` is one setting of the Kafka clients, like `--set kafka.client.NAME`. Raises
+    ConfigError for any other variable that begins with BALLAST_, unless `is_no_setting`.
     """
     known = {path.lower(): path for path in DEFINITIONS}
     known |= {f"{PULSAR_SECTION}.{name.lower()}": f"{PULSAR_SECTION}.{name}" for name in PULSAR_NAMES}
     named: list[tuple[str, object, str]] = []
     entries: dict[str, object] = {}
     for variable, text in sorted(env.items()):
-        if not variable.upper().startswith(ENV_PREFIX):
+        if not variable.upper().startswith(ENV_PREFIX) or is_no_setting(variable, text):
             continue
-        rest = variable[len(ENV_PREFIX) :].lower()
-        if "__" in rest:
-            wanted = rest.replace("__", ".", 1)
-            if wanted.startswith(f"{CLIENT}__"):
-                name = wanted.removeprefix(f"{CLIENT}__")
-                entries[name] = text if is_secret(name) else yaml_value(text)
-                continue
-            if wanted not in known:
-                raise ConfigError(unknown_key_text(wanted, f"environment variable {variable}"))
+        wanted = variable[len(ENV_PREFIX) :].lower().replace("__", ".", 1)
+        if wanted.startswith(f"{CLIENT}__"):
+            name = wanted.removeprefix(f"{CLIENT}__")
+            entries[name] = text if is_secret(name) else yaml_value(text)
+        elif wanted in known:
             named.append(_from_text(known[wanted], text, f"environment variable {variable}"))
         else:
-            _check_single_underscore(variable, rest)
+            raise ConfigError(unknown_variable_text(variable))
     if entries:
         named.append((CLIENT, entries, f"environment variables {ENV_PREFIX}KAFKA__CLIENT__…"))
     return layer_of_names(named)
-
-
-def _check_single_underscore(variable: str, rest: str) -> None:
-    # otherwise BALLAST_CONTROL_LEASE_MS would be silently ignored
-    for section in SECTIONS:
-        if f"{section}.{rest.removeprefix(section + '_')}" in DEFINITIONS:
-            right = f"{ENV_PREFIX}{section}__{rest.removeprefix(section + '_')}".upper()
-            raise ConfigError(f"unknown environment variable {variable}: write {right}")
 
 
 def layer_of_overrides(overrides: Sequence[str]) -> Layer:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from controller.cli.options import PROBLEM, USAGE, new_app
 from controller.config.load import load_settings
-from controller.config.sources import ENV_CONF
+from controller.config.variables import ENV_CONF
 from controller.domain.entries import Kind
 from controller.domain.errors import BallastError, ConfigError
 from controller.operations.reading import Reader

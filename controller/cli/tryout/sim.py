@@ -15,7 +15,8 @@ import typer
 
 from controller.cli.choices import strategy_names
 from controller.cli.options import PROBLEM, new_app, report_errors
-from controller.config.sources import ENV_CONF, read_text
+from controller.config.sources import read_text
+from controller.config.variables import ENV_CONF
 from controller.domain.errors import ConfigError
 from controller.process.plugins import use_installed_strategies
 from controller.service.start_checks import check_folder

@@ -105,6 +105,16 @@ FILES = {
 
 ENVIRONMENTS = {
     "one underscore": {"BALLAST_CONTROL_LEASE_MS": "6000"},
+    "one underscore in a Pulsar name": {"BALLAST_PULSAR_LOADBALANCERBROKERMAXTOPICS": "7"},
+    "one underscore and mistyped": {"BALLAST_CONTROL_LEASE_M": "6000"},
+    "one underscore and without its unit": {"BALLAST_SHEDDING_OVERLOADED_THRESHOLD": "90"},
+    "one underscore in a Kafka client setting": {"BALLAST_KAFKA_CLIENT_SASL_PLAIN_PASSWORD": "hunter2"},
+    "two underscores at the other place": {"BALLAST_KAFKA_CLIENT__SASL_PLAIN_PASSWORD": "hunter2"},
+    "three underscores": {"BALLAST_CONTROL___LEASE_MS": "6000"},
+    "another variable, mistyped": {"BALLAST_CONFIG": "/etc/ballast.yaml"},
+    "another variable, in small letters": {"ballast_conf": "/etc/ballast.yaml"},
+    "a port of one's own": {"BALLAST_UI_PORT": "8080"},
+    "unknown variable": {"BALLAST_FROBNICATE": "hunter2"},
     "unknown key in the environment": {"BALLAST_CONTROL__LEASE": "6000"},
     "bad value in the environment": {"BALLAST_CONTROL__LEASE_MS": "soon"},
     "secret in a mistyped variable": {"BALLAST_KAFKA__CLIENTS": "{sasl_plain_password: hunter2}"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from controller.bus.security import client_options
 from controller.config.checks import check_lease
 from controller.config.load import load_settings
 from controller.config.settings import DEFINITIONS, Settings
+from controller.config.variables import FOR_DEVELOPERS, FOR_OPERATORS, is_no_setting
 from controller.domain.errors import ConfigError
 
 PLACES = {"tables.root", "tables.checkpoints"}
@@ -150,7 +152,7 @@ def test_environment_takes_text_numbers_switches_lists_and_nothing() -> None:
         "BALLAST_ROUNDS__CHALLENGERS": "first,",
         "BALLAST_BROKER__MAX_NET_USAGE": "100MB/s",
         "BALLAST_PULSAR__LOADBALANCERBROKERMAXTOPICS": "77",
-        "BALLAST_HOME_OF_SOMEONE": "ignored",
+        "HOME_OF_SOMEONE": "ignored",
     }
     settings = load_settings(None, env=env)
     assert settings.cluster.name == "123"
@@ -159,6 +161,31 @@ def test_environment_takes_text_numbers_switches_lists_and_nothing() -> None:
     assert settings.rounds.challengers == ("first",)
     assert settings.broker.max_net_usage == 100 * 2**20
     assert settings.broker.max_topics == 77
+
+
+def test_variables_that_are_no_settings_are_left_alone() -> None:
+    of_kubernetes = {
+        "BALLAST_SERVICE_HOST": "10.0.0.7",
+        "BALLAST_UI_SERVICE_HOST": "10.0.0.7",
+        "BALLAST_UI_SERVICE_PORT": "8190",
+        "BALLAST_UI_SERVICE_PORT_HTTP": "8190",
+        "BALLAST_UI_PORT": "tcp://10.0.0.7:8190",
+        "BALLAST_UI_PORT_8190_TCP": "tcp://10.0.0.7:8190",
+        "BALLAST_UI_PORT_8190_TCP_ADDR": "10.0.0.7",
+    }
+    ours = dict.fromkeys((*FOR_OPERATORS, *FOR_DEVELOPERS), "")
+    assert load_settings(None, env={**of_kubernetes, **ours}).version == load_settings(None, env={}).version
+
+
+def test_every_variable_that_anything_reads_is_known() -> None:
+    root = Path(__file__).resolve().parents[3]
+    read = re.compile(r"\bBALLAST_(?!YAML)[A-Z]+(?:_[A-Z]+)*\b(?!_)")
+    files = [root / "Makefile", *(root / "conf" / "systemd").glob("*.service")]
+    files += [file for folder in ("controller", "jobs", "tests") for file in (root / folder).rglob("*.py")]
+    files = [file for file in files if file.parent != Path(__file__).parent]  # they misspell some
+    found = {name for file in files for name in read.findall(file.read_text(encoding="utf-8"))}
+    assert {"BALLAST_HOME", "BALLAST_SOAK_MINUTES", "BALLAST_UI_SERVICE_HOST"} <= found
+    assert {name for name in found if not is_no_setting(name, "")} == set()
 
 
 def test_version_follows_the_values_and_nothing_else(tmp_path: Path) -> None:
