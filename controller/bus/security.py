@@ -35,7 +35,8 @@ SECRET_KEYS = ("sasl_plain_password", "ssl_password")
 
 
 def check_client_settings(settings: Mapping[str, object]) -> None:
-    """Raise ConfigError for a key or value that some client does not support, and for an incomplete SASL login."""
+    """Raise ConfigError for a key or value that some client does not support, and for a SASL login that is
+    incomplete or has no effect."""
     for key in settings:
         if key not in KEYS:
             key = re.split("[=:]", key, maxsplit=1)[0]  # a key like `password=x`: do not show x
@@ -54,6 +55,19 @@ def check_client_settings(settings: Mapping[str, object]) -> None:
         for key in ("sasl_plain_username", "sasl_plain_password"):
             if not _text(settings.get(key)):
                 raise ConfigError(f"{key} is missing: security_protocol={protocol} needs it")
+    else:
+        _check_no_login(settings)
+
+
+def _check_no_login(settings: Mapping[str, object]) -> None:
+    unused = [key for key in KEYS if key.startswith("sasl_") and _text(settings.get(key))]
+    if unused:
+        given = settings.get("security_protocol")
+        without = f"with security_protocol={given}" if given else "without SASL"
+        raise ConfigError(
+            f"{' and '.join(unused)} {'have' if len(unused) > 1 else 'has'} no effect {without}: "
+            "give security_protocol SASL_SSL or SASL_PLAINTEXT"
+        )
 
 
 def wrap_secrets(settings: Mapping[str, object]) -> dict[str, object]:

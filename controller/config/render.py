@@ -87,6 +87,7 @@ k, M and G are powers of 1024. A plain number is bytes, or bytes/s.
   `loads.retention_hours`.
 - `split.default_number_of_namespace_bundles` is at most `split.namespace_maximum_bundles`.
 - `rounds.challengers` contains neither the strategy nor a name twice.
+- SASL settings of `kafka.client` come with a `security_protocol` of SASL.
 - At least one resource weight is above 0.
 - Expressions of `placement.isolation` are valid regular expressions, no broker is in two failure domains, and no
   namespace in two anti-affinity groups.

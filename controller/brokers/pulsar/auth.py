@@ -160,6 +160,15 @@ def credentials_of(settings: PulsarCluster) -> Credentials:
     return OAuth2(settings) if any(oauth2) else NoCredentials()
 
 
+def check_files(settings: PulsarCluster) -> None:
+    """Raise ConfigError for credentials or TLS files that no connection could use now."""
+    try:
+        credentials_of(settings)
+        tls_of(settings)
+    except ConfigError as error:
+        raise ConfigError(f"pulsar_cluster: {error}") from None
+
+
 def _client_of(settings: PulsarCluster) -> _Client:
     """The OAuth2 client, as files and settings have it now. Raises ConfigError."""
     key_file, issuer = settings.oauth2_key_file, settings.oauth2_issuer_url

@@ -10,6 +10,7 @@ import typer
 from controller.cli.options import AsJson, Conf, Profile, Sets, new_group, report_errors, settings_of
 from controller.cli.show import emit_json, emit_table
 from controller.config.http_access import check_http_access
+from controller.config.kafka_files import check_kafka_files
 from controller.service.start_checks import check_places, check_writers
 
 app = new_group("Configuration: show the effective values, check a file.")
@@ -40,8 +41,11 @@ def check(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_json
     check_writers(settings)
     for host_key in ("http.bind_host", "agent.bind_host"):
         check_http_access(settings, host_key)
-    from controller.ui.server import page_rules  # an HTTP server, which takes its time to import
+    from controller.brokers.pulsar.auth import check_files  # a client and a server of HTTP take their time to import
+    from controller.ui.server import page_rules
 
+    check_kafka_files(settings)
+    check_files(settings.pulsar_cluster)
     page_rules(settings, settings.ui.bind_host, Path(settings.ui.token_file) if settings.ui.token_file else None)
     if as_json:
         emit_json({"ok": True, "profile": settings.profile, "version": settings.version})

@@ -46,6 +46,14 @@ def test_sasl_over_tls_in_sparks_words() -> None:
         ({"security_protocol": "TLS"}, "security_protocol='TLS': allowed are PLAINTEXT"),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "GSSAPI"}, "sasl_mechanism='GSSAPI': allowed are PLAIN"),
         (
+            {"sasl_plain_username": "u"},
+            "sasl_plain_username has no effect without SASL: give security_protocol SASL",
+        ),
+        (
+            {"security_protocol": "SSL", "sasl_mechanism": "PLAIN", "sasl_plain_password": "hunter2"},
+            r"sasl_mechanism and sasl_plain_password have no effect with security_protocol=SSL",
+        ),
+        (
             {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_plain_username": "u"},
             "sasl_plain_password is missing",
         ),

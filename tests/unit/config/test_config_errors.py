@@ -78,6 +78,7 @@ FILES = {
     "secret without its user": (
         "kafka: {client: {security_protocol: SASL_SSL, sasl_mechanism: PLAIN, sasl_plain_password: hunter2}}"
     ),
+    "SASL login without SASL": "kafka: {client: {sasl_plain_username: u, sasl_plain_password: hunter2}}",
     "round interval is no multiple of the pane": "rounds: {round_interval_s: 15}",
     "short horizon is no multiple of the pane": "loads: {short_horizon_s: 25}",
     "poll slower than a third of a deadline": "agent: {journal_poll_ms: 2000}",

@@ -25,6 +25,7 @@ from controller.domain.errors import ConfigError, StoreError
 from controller.process.logs import configure_logs
 from controller.service.arguments import EXIT_FAILED, exit_code
 from controller.service.start_checks import check_folder, check_job
+from controller.testbed.certificates import Authority
 
 
 def settings_of(folder: Path, **more: str) -> Settings:
@@ -109,6 +110,53 @@ def test_config_check_refuses_places_that_no_job_could_use(tmp_path: Path, capsy
             main(["config", "check", *(word for pair in given.items() for word in ("--set", "=".join(pair)))])
         assert ended.value.code == 2
         assert told in capsys.readouterr().err
+
+
+def config_check(folder: Path, capsys: pytest.CaptureFixture[str], **sections: dict[str, object]) -> str:
+    """What `config check` says to a file with these sections."""
+    conf = folder / "ballast.yaml"
+    conf.write_text(json.dumps({"tables": {"root": "t", "checkpoints": "c"}, **sections}))
+    with pytest.raises(SystemExit) as ended:
+        main(["config", "check", "--conf", str(conf)])
+    said = "".join(capsys.readouterr())
+    assert (ended.value.code, said.count("\n")) == (0 if said.startswith("ok") else 2, 1), said
+    return said
+
+
+def test_config_check_refuses_tls_files_that_no_kafka_client_could_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    authority = Authority(tmp_path, "--tls")
+    authority.make()
+    certificate, key = authority.issue("client")
+    both = tmp_path / "client.pem"
+    both.write_bytes(certificate.read_bytes() + key.read_bytes())
+    (tmp_path / "empty.pem").touch()
+    fine = {"security_protocol": "SSL", "ssl_cafile": str(authority.certificate), "ssl_certfile": str(both)}
+    assert config_check(tmp_path, capsys, kafka={"client": fine}).startswith("ok")
+    for wrong, told in (
+        ({"ssl_cafile": "/nope.pem"}, "kafka.client.ssl_cafile = /nope.pem (file "),
+        ({"ssl_cafile": "/nope.pem"}, "cannot be used: No such file or directory; give a PEM file with certificates"),
+        ({"ssl_cafile": "empty.pem"}, f"kafka.client.ssl_cafile = {tmp_path}/empty.pem (file "),
+        ({"ssl_certfile": str(certificate)}, "a certificate and its key, which ssl_password opens"),
+    ):
+        assert told in config_check(tmp_path, capsys, kafka={"client": fine | wrong})
+    assert config_check(tmp_path, capsys, kafka={"client": {"ssl_cafile": "/nope.pem"}}).startswith("ok")  # not read
+
+
+@pytest.mark.parametrize(
+    ("section", "told"),
+    [
+        ({"token_file": "/nope"}, "pulsar_cluster: token file /nope: No such file or directory"),
+        ({"tls_ca_file": "/nope"}, "pulsar_cluster: TLS files /nope: No such file or directory"),
+        ({"tls_cert_file": "/nope"}, "mutual TLS needs both"),
+        ({"oauth2_key_file": "/nope"}, "pulsar_cluster: OAuth2 key file /nope: No such file or directory"),
+    ],
+)
+def test_config_check_refuses_files_that_no_pulsar_agent_could_use(
+    section: dict[str, object], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert told in config_check(tmp_path, capsys, pulsar_cluster={"service_urls": ["http://h:8080"], **section})
 
 
 def test_a_place_that_only_trying_shows_to_be_none(tmp_path: Path) -> None:
