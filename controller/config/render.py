@@ -54,8 +54,8 @@ same keys.
 default of a path, or a path in a shipped profile, is relative to the checkout (if the package is installed elsewhere:
 to `BALLAST_HOME`, else `~/.ballast`). The environment, including `BALLAST_CONF`, and `--set` accept only absolute
 paths. `~` is the user's home, `..` is resolved; addresses such as `s3://bucket/ballast` are used as they are. Up to
-0.1.0 relative paths were relative to the working directory: if that still contains a journal and the new location does
-not, nothing starts, and the message names both.
+0.1.0 relative paths were relative to the working directory: if that still contains a journal of 0.1.0 and the new
+location contains none, nothing starts, and the message names both.
 
 **Secrets** (`kafka.client.sasl_plain_password`, `kafka.client.ssl_password`) belong in a file, or in the environment
 as `BALLAST_KAFKA__CLIENT__SASL_PLAIN_PASSWORD`. `--set` rejects them, because the process list shows it. They are shown

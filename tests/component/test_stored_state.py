@@ -11,11 +11,13 @@ import pytest
 
 from controller.cli.main import main
 from controller.config.load import load_settings
+from controller.config.places import check_old_place
 from controller.config.policy_values import policy_settings
 from controller.config.settings import Settings
 from controller.domain.apply import fold
 from controller.domain.decision import FIRST_RULES
 from controller.domain.entries import Entry, Kind
+from controller.domain.errors import ConfigError
 from controller.domain.state import ClusterState
 from controller.ledger.evidence import read_joined
 from controller.ledger.follower import Follower
@@ -56,6 +58,15 @@ def root_of(folder: Path) -> TableRoot:
 
 def entries_of(folder: Path) -> list[Entry]:
     return Journal(root_of(folder)).read_since(0)
+
+
+def test_a_start_beside_tables_of_0_1_0_with_another_place_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ballast.yaml").write_text("tables: {root: tables}")
+    monkeypatch.chdir(unpack_live(folder_of("0_1_0") / LIVE_RUN, tmp_path / "old"))
+    with pytest.raises(ConfigError, match=r"was .*/tables up to 0\.1\.0, where one is"):
+        check_old_place(load_settings(tmp_path / "ballast.yaml", env={}))
 
 
 def test_the_run_has_something_of_everything(left: Path) -> None:

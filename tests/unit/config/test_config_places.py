@@ -8,7 +8,10 @@ import pytest
 
 from controller.config.load import load_settings
 from controller.config.places import check_old_place
+from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ConfigError
+from controller.ledger.journal_commit import Journal
+from controller.ledger.tables import TableRoot
 from controller.operations.reading import no_tables
 from controller.process import paths
 from controller.process.paths import home, resolve_location, shipped
@@ -127,6 +130,26 @@ def test_the_old_place_of_a_file_is_looked_at_as_well(tmp_path: Path, elsewhere:
     (elsewhere / "data/journal/_delta_log").mkdir(parents=True)
     with pytest.raises(ConfigError, match=r"was .*else where/data up to 0\.1\.0, where one is"):
         check_old_place(settings)
+
+
+@pytest.mark.parametrize("journal_id", ["", "ours"])
+def test_a_journal_in_the_working_directory_counts_only_if_0_1_0_wrote_it(
+    journal_id: str, tmp_path: Path, elsewhere: Path
+) -> None:
+    """Two clusters may both have `root: tables`, each beside its own file."""
+    settings = load_settings(write(tmp_path / "site", "tables: {root: data}"), env={})
+    root = TableRoot(elsewhere / "data")
+    root.create_all()
+    data = {"journal_id": journal_id} if journal_id else {"version": "0.1.0"}
+    Journal(root).commit([Entry(1, Kind.CONTROLLER_STARTED, "i", 0, 0, data=data)], "i", 0)
+    if journal_id:
+        check_old_place(settings)
+        return
+    with pytest.raises(ConfigError) as caught:
+        check_old_place(settings)
+    assert f"if it is this cluster's, give tables.root = {elsewhere}/data" in str(caught.value)
+    assert "start in another folder" in str(caught.value)
+    assert "move" not in str(caught.value)
 
 
 def _home(tmp_path: Path) -> Path:
