@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,11 +121,26 @@ def validate_value(
     except ValidationError as error:
         if spelled == CLIENT and isinstance(value, Mapping):
             raise ConfigError(_wrong_entry(error, value, origin)) from None
+        if _fits_as_text(definition, value):
+            raise ConfigError(
+                f"{spelled} = {format_value(value, spelled)} in {origin} is no text to YAML: put it in quotes"
+            ) from None
         allowed = definition.describe_allowed(alias.factor, alias.unit) if alias else definition.describe_allowed()
         written = value if alias is None else raw
         also = f"; in Ballast's words {definition.path}" if alias else ""
         message = f"{spelled} = {format_value(written, spelled)} in {origin} is not allowed: give {allowed}{also}"
         raise ConfigError(message) from None
+
+
+def _fits_as_text(definition: Definition, value: object) -> bool:
+    """Whether a number, a switch or a date would be allowed if it were written in quotes."""
+    if definition.base is not str or value is None or isinstance(value, (str, Mapping, Sequence)):
+        return False
+    try:
+        definition.validate(str(value).lower() if isinstance(value, bool) else str(value))
+    except ValueError:  # pydantic's ValidationError is one; Python writes no integer of more than 4,300 digits
+        return False
+    return True
 
 
 def _wrong_entry(error: ValidationError, entries: Mapping[Any, object], origin: str) -> str:
