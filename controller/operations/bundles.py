@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from controller.domain.entries import Entry, Kind
@@ -19,6 +19,7 @@ from controller.ledger.partial.outline import Outline
 from controller.operations.reading import NothingNamed
 from controller.operations.text import count_text
 
+LET_ONE_TAKE = "`ballast undrain BROKER`, or start another broker"
 Row = dict[str, Any]
 
 
@@ -143,6 +144,16 @@ def find_order_obstacle(state: ClusterState, placement: PlacementSettings) -> st
     except ConfigError as error:
         return str(error)
     return find_other_balancer(facts, (b.id for b in state.live_brokers() if not is_suspect(facts, b.id)))
+
+
+def nobody_takes_text(alive: int, drained: Collection[str], leaving: Collection[str]) -> str:
+    """That none of the living brokers may take bundles; empty where one may, or where none is alive. `drained`,
+    `leaving`: those of the living ones."""
+    if not alive or len({*drained, *leaving}) < alive:
+        return ""
+    which = "the only one alive is" if alive == 1 else f"all {alive} alive are"
+    words = " or ".join(word for word, ids in (("drained", drained), ("leaving", leaving)) if ids)
+    return f"no broker may take bundles: {which} {words}"
 
 
 def order_counts(state: ClusterState, recent: Iterable[Entry]) -> Row | None:

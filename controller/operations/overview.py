@@ -20,9 +20,11 @@ from controller.domain.settings.placement import PlacementSettings
 from controller.domain.state import LIVE, ClusterState, is_foreign
 from controller.ledger.loads import loads_progress
 from controller.operations.bundles import (
+    LET_ONE_TAKE,
     all_bundle_rows,
     count_bundles,
     find_order_obstacle,
+    nobody_takes_text,
     observed_row,
     order_counts,
     ownership_row,
@@ -320,6 +322,10 @@ def find_problems(document: Mapping[str, Any]) -> list[str]:
         found.append("the mass-failure breaker keeps leases alive: bring the brokers back, or `ballast thaw`")
     if document["brokers"]["registered"] and not document["brokers"]["alive"]:
         found.append(NOBODY_OBSERVED if document["orders"] is not None else "no broker is alive")
+    brokers = document["brokers"]
+    closed = nobody_takes_text(brokers["alive"], brokers["drained"], brokers["leaving"])
+    if closed and runs:  # without a controller nobody is granted anything in any case
+        found.append(f"{closed}: {LET_ONE_TAKE}")
     bad = document["quarantined_last_hour"]["total"]
     if bad >= BAD_PER_HOUR:
         found.append(f"{bad} records broke a rule in the last hour: `ballast quarantine list` says whose")

@@ -8,13 +8,14 @@ import pytest
 
 from controller.config.load import load_settings
 from controller.domain.state import LIVE, PAUSED, SHADOW
+from controller.operations.bundles import LET_ONE_TAKE, nobody_takes_text
 from controller.operations.overview import NOBODY_OBSERVED, find_late, find_problems, late_after_ms
 
 OBSTACLE = "broker-1: loadBalancerSheddingEnabled is true"
 QUIET: dict[str, Any] = {
     "controller": {"journal_says_running": True, "alive": True, "not_asked": None, "instance": "c-1",
                    "heard_of_another_journal": None},
-    "brokers": {"registered": 3, "alive": 3, "gone": []},
+    "brokers": {"registered": 3, "alive": 3, "drained": [], "leaving": [], "gone": []},
     "mode": LIVE, "orders": {"open": 0, "ended_last_hour": {}}, "no_orders_because": None,
     "plan": None, "guard_frozen": False, "alarms_last_hour": [], "quarantined_last_hour": {"total": 0, "rules": {}},
     "loads": {"newest_event_ms": 0, "lag_ms": 4_000}, "last_round": {"age_ms": 50_000},
@@ -31,8 +32,28 @@ def test_what_keeps_orders_back_counts_where_they_are_wanted(mode: str, found: l
     ("orders", "found"), [(QUIET["orders"], [NOBODY_OBSERVED]), (None, ["no broker is alive"])], ids=["Pulsar", "own"]
 )
 def test_where_nobody_is_seen_alive_the_agent_is_named(orders: Any, found: list[str]) -> None:
-    nobody = {"registered": 3, "alive": 0, "gone": ["broker-1", "broker-2", "broker-3"]}
+    nobody = {**QUIET["brokers"], "alive": 0, "gone": ["broker-1", "broker-2", "broker-3"]}
     assert find_problems({**QUIET, "brokers": nobody, "orders": orders}) == found
+
+
+@pytest.mark.parametrize(
+    ("drained", "leaving", "found"),
+    [
+        (["b1", "b2"], [], ""),
+        (["b1", "b2", "b3"], [], "no broker may take bundles: all 3 alive are drained: "),
+        (["b1", "b2"], ["b2", "b3"], "no broker may take bundles: all 3 alive are drained or leaving: "),
+    ],
+)
+def test_brokers_that_may_take_nothing_serve_nobody_who_asks_for_more(
+    drained: list[str], leaving: list[str], found: str
+) -> None:
+    brokers = {**QUIET["brokers"], "drained": drained, "leaving": leaving}
+    assert find_problems({**QUIET, "brokers": brokers}) == ([f"{found}{LET_ONE_TAKE}"] if found else [])
+
+
+def test_one_that_is_alone_and_drained_is_told_of_in_the_singular() -> None:
+    assert nobody_takes_text(1, ["b1"], []) == "no broker may take bundles: the only one alive is drained"
+    assert nobody_takes_text(0, [], []) == ""
 
 
 @pytest.mark.parametrize(("total", "told"), [(99, False), (100, True)])

@@ -13,7 +13,7 @@ from controller.domain.errors import few_text
 from controller.domain.state import LIVE, METADATA, ClusterState
 from controller.ledger.loads_progress import loads_progress
 from controller.operations.adoption_text import adoption_text
-from controller.operations.bundles import find_order_obstacle
+from controller.operations.bundles import LET_ONE_TAKE, find_order_obstacle, nobody_takes_text
 from controller.operations.doctor.finding import Finding, Page, fine, note, severe, warning
 from controller.operations.evidence_view import EvidenceView, no_rounds_text
 from controller.operations.overview import BAD_PER_HOUR, ROUNDS_MISSED
@@ -42,11 +42,14 @@ def check_controller(state: ClusterState, over: str = "") -> Iterator[Finding]:
 
 
 def check_brokers(state: ClusterState, view: EvidenceView) -> Iterator[Finding]:
-    """Whether brokers are alive, and whether the last round found their agents behind the journal."""
+    """Whether brokers are alive, may take bundles, and were behind the journal in the last round."""
     alive = state.live_brokers()
     if state.brokers and not alive:
         text = f"none of {len(state.brokers)} registered brokers is alive"
         yield severe("agents", text, "start the agents (`ballast agent`) and see their logs", Page.AGENT)
+    closed = nobody_takes_text(len(alive), [b.id for b in alive if b.drained], [b.id for b in alive if b.leaving])
+    if closed and state.controller_running:
+        yield severe("agents", closed, LET_ONE_TAKE, Page.NO_BROKER)
     last = view.last_round()
     behind = [row["broker"] for row in view.scores(last) if row["reason"] == Reason.LAGGING.value] if last else []
     if behind:

@@ -39,6 +39,7 @@ class Page(str, Enum):
     UPGRADING = "docs/recovery.md#upgrading-and-downgrading"
     NO_ROUNDS = "docs/recovery.md#no-rounds-run"
     MASS_FAILURE = "docs/recovery.md#too-many-brokers-fell-silent-at-once"
+    NO_BROKER = "docs/runbook.md#ballastbundleunowned"
     AGENT = "docs/agent.md#how-an-agent-reads-the-journal"
     PULSAR = "docs/pulsar.md#first-hour"
     RIGHTS = "docs/security.md#kafka"

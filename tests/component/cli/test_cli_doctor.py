@@ -192,6 +192,18 @@ def test_a_stopped_controller_and_missing_rounds_are_found(run: ShortRun, broken
     assert bad(found, "rounds") == bad(found, "loads") == [], "nobody is there to run them"
 
 
+def test_brokers_that_are_all_drained_are_found(tmp_path: Path) -> None:
+    run = ShortRun(tmp_path / "tables")
+    for broker in ("b1:8080", "b2:8080"):
+        run.join(broker)
+        run.command("drain", broker=broker)
+    (found,) = bad(examined(run), "agents")
+    assert (found.severity, found.page) == (Severity.SEVERE, Page.NO_BROKER.value)
+    assert found.text == "no broker may take bundles: all 2 alive are drained"
+    run.command("undrain", broker="b1:8080")
+    assert bad(examined(run), "agents") == []
+
+
 def test_disks() -> None:
     assert judge_disk("tables.root", "/d", 50 * GIB, 100 * GIB).severity is Severity.OK
     assert judge_disk("tables.root", "/d", 8 * GIB, 100 * GIB).severity is Severity.WARNING
