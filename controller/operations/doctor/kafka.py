@@ -20,7 +20,7 @@ from controller.config.settings import Settings
 from controller.domain.errors import BadRecord, BallastError, ConfigError, describe_error, few_text
 from controller.domain.events import Heartbeat, parse_heartbeat
 from controller.domain.ids import Session
-from controller.domain.state import ClusterState, is_foreign
+from controller.domain.state import METADATA, ClusterState, is_foreign
 from controller.operations.doctor.finding import Finding, Page, fine, note, severe, warning
 from controller.operations.liveness import SILENT_AFTER_MS, Heard, engine_text, last_word
 from controller.operations.text import count_text, duration_text
@@ -36,8 +36,8 @@ def check_kafka(settings: Settings, state: ClusterState | None, now_ms: int) -> 
     try:
         check_answers(kafka.bootstrap_servers, kafka.client, ANSWER_MS)
     except BallastError as error:
-        remedy = "start it, or say where it is: kafka.bootstrap_servers, kafka.client. Brokers keep serving, no load "
-        yield severe("kafka", str(error), f"{remedy}moves and no failed broker is replaced", Page.CLUSTER)
+        remedy = "start it, or say where it is: kafka.bootstrap_servers, kafka.client. "
+        yield severe("kafka", str(error), remedy + _without_kafka(state), Page.CLUSTER)
         return
     try:
         yield from _check_answering(settings, state, now_ms)
@@ -45,6 +45,17 @@ def check_kafka(settings: Settings, state: ClusterState | None, now_ms: int) -> 
         yield severe("kafka", str(error), "give this login the rights of a viewer", Page.RIGHTS)
     except KafkaError as error:
         yield severe("kafka", f"it failed while it was read: {describe_error(error)}", "see its logs", Page.CLUSTER)
+
+
+def _without_kafka(state: ClusterState | None) -> str:
+    """What an outage of Kafka means for clients, by who decides ownership; both where no broker tells."""
+    authority = state.authority if state is not None else None
+    if authority == METADATA:
+        return "Pulsar's brokers serve on; no load moves by Ballast meanwhile"
+    ours = "one lease after Kafka went, until it is back"
+    if authority is not None:
+        return f"Brokers and services stop serving {ours}"
+    return f"Reference brokers and sharded services stop serving {ours}; Pulsar's brokers serve on"
 
 
 def _check_answering(settings: Settings, state: ClusterState | None, now_ms: int) -> Iterator[Finding]:

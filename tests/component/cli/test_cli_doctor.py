@@ -13,7 +13,9 @@ from deltalake import DeltaTable
 from controller.bus.failures import NoRight
 from controller.bus.topics import TopicFacts, TopicNames, live_topics
 from controller.domain.entries import Entry, Kind
-from controller.domain.state import PAUSED, ClusterState
+from controller.domain.errors import BallastError
+from controller.domain.ids import Session
+from controller.domain.state import JOURNAL, METADATA, PAUSED, Broker, ClusterState
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
 from controller.operations.doctor import kafka as kafka_checks
@@ -96,6 +98,28 @@ def test_a_kafka_that_does_not_answer_is_severe_and_the_tables_are_checked(balla
     assert "severe   kafka" in out
     assert "no Kafka answers at 127.0.0.1:1" in out
     assert "ok       tables" in out
+
+
+@pytest.mark.parametrize(
+    ("authority", "told", "not_told"),
+    [
+        (JOURNAL, "Brokers and services stop serving one lease after", "Pulsar"),
+        (METADATA, "Pulsar's brokers serve on", "lease"),
+        (None, "services stop serving one lease after Kafka went, until it is back; Pulsar's brokers serve on", "!"),
+    ],
+)
+def test_what_no_kafka_means_for_clients_depends_on_who_decides_ownership(
+    run: ShortRun, monkeypatch: pytest.MonkeyPatch, authority: str | None, told: str, not_told: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise BallastError("no Kafka answers")
+
+    monkeypatch.setattr(kafka_checks, "check_answers", fail)
+    broker = Broker("b1:8080", Session("b1:8080", 1, "n", 1), {"authority": authority})
+    state = ClusterState(brokers={broker.id: broker} if authority else {})
+    (found,) = kafka_checks.check_kafka(run.settings, state, run.now_ms)
+    assert told in found.remedy
+    assert not_told not in found.remedy
 
 
 def test_a_kafka_that_refuses_this_login_is_a_finding_with_the_page_on_rights(
