@@ -14,7 +14,6 @@ from controller.domain.decision import Reason
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BadRecord, label
 from controller.domain.ids import Bundle
-from controller.domain.overrides import Override
 from controller.domain.ownership import State
 from controller.domain.reasons.table import REASON_TABLE
 from controller.domain.reasons.words import describe_reason
@@ -32,6 +31,7 @@ from controller.operations.why.commanded import (
     ids_of,
     with_commanded,
 )
+from controller.operations.why.overridden import held_by_text, with_effects
 
 HISTORY = 50  # entries and decisions of a bundle or broker that a document contains
 LOOK_BACK = 20  # rounds that are searched for a bundle as a candidate
@@ -53,7 +53,7 @@ def explain(reader: Reader, name: str, look_back: int = LOOK_BACK) -> Row:
         return {**document, "commands": commands_about_broker(reader, name)}
     now = bundle_now(state, name)
     if now is not None:
-        document = bundle_document(reader, view, now, look_back, overrides=overrides_on(state, name))
+        document = bundle_document(reader, view, now, look_back, overrides=overrides_on(state, now))
         about = [row for row in document["decisions"] if row["bundle"] == name]
         return {**document, "realised": judge_moves(view, about, reader.window_ms)}
     commanded = find_command(reader, name)
@@ -153,10 +153,10 @@ def _consequences(reader: Reader, decision_id: str) -> list[Row]:
     return caused
 
 
-def overrides_on(state: ClusterState, name: str) -> list[Override]:
-    """The overrides in force that concern a bundle."""
-    bundle = Bundle.parse(name)
-    return [wish for wish in state.overrides.values() if wish.concerns(bundle)]
+def overrides_on(state: ClusterState, now: Row) -> list[Row]:
+    """The overrides in force that concern a bundle, by its row, each with what it comes to."""
+    bundle = Bundle.parse(now["bundle"])
+    return with_effects(state, now, [wish for wish in state.overrides.values() if wish.concerns(bundle)])
 
 
 def bundle_document(
@@ -165,11 +165,11 @@ def bundle_document(
     now: Row,
     look_back: int,
     since_ms: int = 0,
-    overrides: Sequence[Override] = (),
+    overrides: Sequence[Row] = (),
 ) -> Row:
     """The document about a bundle, without what its moves have realised.
 
-    `look_back`: see `explain`. `since_ms`: older decisions about it are not read. `overrides`: those that concern it.
+    `look_back`: see `explain`. `since_ms`: older decisions about it are not read. `overrides`: see `overrides_on`.
     """
     name = now["bundle"]
     origin, journal = _origin(reader, name), _journal(reader, bundle=name)
@@ -178,13 +178,14 @@ def bundle_document(
     decisions = view.decisions(bundle=name, limit=HISTORY, from_ms=since_ms)
     decisions += view.decisions(decision_id=cause, from_ms=since_ms) if cause else []
     drains = drains_behind(reader, decisions)
-    behind = ids_of(journal) | {wish.id for wish in overrides} | set(drains.values())
+    behind = ids_of(journal) | {row["id"] for row in overrides} | set(drains.values())
     commands = commands_about(reader, {name, Bundle.parse(name).namespace}, behind)
     return {
         "about": "bundle",
         "now": {**now, "entry_at_ms": entry_at_ms},
         "decisions": with_commanded(decisions, drains, commands),
-        "candidate": _why_it_stayed(view, name, now["owner"], look_back),
+        "overrides": list(overrides),
+        "candidate": _why_it_stayed(view, name, now["owner"], look_back, overrides),
         "commands": commands,
         "journal": [*origin, *journal],
         "split_into": _halves(name, journal),
@@ -204,16 +205,19 @@ def _halves(bundle: str, journal: Sequence[Row]) -> list[str]:
     return next((sorted(split.data["children"]) for split in splits), [])
 
 
-def _why_it_stayed(view: EvidenceView, bundle: str, owner: str | None, look_back: int) -> Row:
+def _why_it_stayed(view: EvidenceView, bundle: str, owner: str | None, look_back: int, overrides: Sequence[Row]) -> Row:
     """`times`: a row for each round in which the bundle was a candidate and stayed, newest first, with its best pair.
 
-    Without such a round, `why_not` is what the last round says of the owner. Only evidence that names the bundle is
-    parsed.
+    Without such a round, `why_not` is what the last round says of the owner, and `held_by` the override that it obeyed,
+    if any. Only evidence that names the bundle is parsed.
     """
     rounds = [row for row in view.rounds() if not row["challenger"]][:look_back]
     times = _rounds_that_left(bundle, view.naming(bundle, rounds))
     searched: Row = {"rounds": len(rounds), "since_ms": rounds[-1]["at_ms"] if rounds else None, "times": times}
-    return searched if times else {**searched, "why_not": _why_not(view, rounds, owner)}
+    if times:
+        return searched
+    held_by = held_by_text(overrides, owner, rounds[0]["state_seq"]) if rounds else None
+    return {**searched, "held_by": held_by, "why_not": _why_not(view, rounds, owner)}
 
 
 def _rounds_that_left(bundle: str, decisions: list[Row]) -> list[Row]:

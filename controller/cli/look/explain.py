@@ -202,6 +202,7 @@ def _print_bundle(document: Mapping[str, Any]) -> None:
     times = [("since (UTC)", time_text(entry_at_ms)), ("grace period from (UTC)", minute_text(moved_at_ms))]
     emit_facts([*now.items(), *((name, text or None) for name, text in times)])
     typer.echo("")
+    _print_overrides(document["overrides"])
     print_decisions(document["decisions"], "nothing was decided about it")
     print_realised(document["realised"])
     typer.echo("")
@@ -209,6 +210,19 @@ def _print_bundle(document: Mapping[str, Any]) -> None:
     typer.echo("")
     print_commands(document["commands"], "commands about it")
     _print_journal(document["journal"], document["decisions"], document["commands"])
+
+
+def _print_overrides(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the overrides in force on a bundle, with what each comes to."""
+    if rows:
+        columns = ["override", "kind", "on", "broker", "until (UTC)", "by", "it comes to …"]
+        emit_table(columns, [_override_cells(row) for row in rows], "overrides in force")
+        typer.echo("")
+
+
+def _override_cells(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    until = time_text(row["until_ms"])
+    return row["id"], row["kind"], row["bundle"] or row["namespace"], row["broker"], until, row["who"], row["effect"]
 
 
 def _print_not_moved(found: Mapping[str, Any], owner: str | None, split_into: Sequence[str]) -> None:
@@ -229,6 +243,8 @@ def _print_not_moved(found: Mapping[str, Any], owner: str | None, split_into: Se
         emit_text("no kept round could have considered it")
     elif owner is None:
         emit_text(f"{none}: {nobody_text(split_into)}")
+    elif found["held_by"] is not None:
+        emit_text(f"{none}: {found['held_by']}")
     elif found["why_not"] is None:
         emit_text(f"{none}: the last one knew nothing of its broker {owner}")
     else:

@@ -34,7 +34,7 @@ def bundle(cluster: LiveCluster, name: str, now_ms: int) -> Row:
     now = bundle_now(state, name)
     if now is None:
         raise NothingNamed(f"no bundle is named {name}")
-    overrides = overrides_on(state, name)
+    overrides = overrides_on(state, now)
     found = bundle_document(reader, view, now, LOOK_BACK, cluster.day_since_ms(now_ms), overrides)
     said = commanded_texts(found["commands"])
     parsed = Bundle.parse(name)
@@ -47,7 +47,7 @@ def bundle(cluster: LiveCluster, name: str, now_ms: int) -> Row:
         "owners": _owners(name, entries),
         "commands": found["commands"],
         "entries": [_entry_row(entry, said) for entry in reversed(entries)],
-        "overrides": [wish.to_json() for wish in overrides],
+        "overrides": found["overrides"],
     }
 
 
@@ -103,6 +103,8 @@ def _none(found: Mapping[str, Any], now: Mapping[str, Any], split_into: Sequence
     none = f"None of the last {count_text(found['rounds'], 'round')} weighed moving it"
     if now["owner"] is None:
         return f"{none}: {nobody_text(split_into)}."
+    if found["held_by"] is not None:
+        return f"{none}: {found['held_by']}."
     why = found["why_not"]
     if why is None:
         return f"{none}: the newest knew nothing of its broker {now['owner']}."

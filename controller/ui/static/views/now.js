@@ -300,6 +300,7 @@ export function overrideSection(rows, context) {
       `by ${row.who || "somebody"}`,
       row.why ? h("q", null, row.why) : "",
       row.until_ms ? ` until ${time(row.until_ms)} UTC` : "",
+      row.effect ? h("span", null, `: ${row.effect}`) : "",
     ),
     button(context, "End", { kind: "end_override", title: "End the override", args: { id: row.id } })))));
 }
