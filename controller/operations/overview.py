@@ -17,8 +17,9 @@ from controller.domain.load import RESOURCES
 from controller.domain.ownership import IN_FLIGHT
 from controller.domain.reasons.words import describe_reason
 from controller.domain.settings.placement import PlacementSettings
-from controller.domain.state import LIVE, ClusterState, is_foreign
+from controller.domain.state import JOURNAL, LIVE, ClusterState, is_foreign
 from controller.ledger.loads import loads_progress
+from controller.ledger.partial.outline import Outline
 from controller.operations.bundles import (
     LET_ONE_TAKE,
     all_bundle_rows,
@@ -72,7 +73,7 @@ def status(
         "strategy_by_command": state.strategy or None,
         "overrides": len(state.overrides),
         "plan": plan_row(state.plan),
-        "brokers": _broker_counts(state),
+        "brokers": _broker_counts(reader, outline),
         "namespaces": outline.namespaces + len(state.observed.rings),
         "bundles": dict(sorted(count_bundles(outline).states.items())),
         "orders": order_counts(state, recent),
@@ -135,10 +136,11 @@ def alarm_row(entry: Entry) -> Row:
 
 
 def broker_rows(reader: Reader, view: EvidenceView | None = None) -> list[Row]:
-    """Every registered broker with its bundles and, while it is alive, its score in the last round. `view`: one that
-    has been read already."""
+    """Every registered broker with its bundles and, while it is alive, its score in the last round. `silent`: it was
+    when the mass-failure breaker tripped, which keeps its session alive. `view`: one that has been read already."""
     outline = reader.outline()
     state = outline.state
+    silent = _silent(reader, state)
     evidence = view or EvidenceView(reader)
     last = evidence.last_round()
     scores = {row["broker"]: row for row in evidence.scores(last)} if last else {}
@@ -151,6 +153,7 @@ def broker_rows(reader: Reader, view: EvidenceView | None = None) -> list[Row]:
             {
                 "broker": broker.id,
                 "state": "alive" if alive else "gone",
+                "silent": broker.id in silent,
                 "incarnation": broker.session.incarnation,
                 "session": str(broker.session),
                 "drained": broker.drained,
@@ -229,15 +232,33 @@ def _controller(state: ClusterState, now_ms: int, heard: Heard | None, kafka_err
     }
 
 
-def _broker_counts(state: ClusterState) -> Row:
-    alive = state.live_brokers()
+def _broker_counts(reader: Reader, outline: Outline) -> Row:
+    """`alive`: those with a session and not silent. `unserved`: bundles that the journal leaves with the silent ones,
+    where nobody else may serve them."""
+    state = outline.state
+    silent = _silent(reader, state)
+    living = state.live_brokers()
+    alive = [b for b in living if b.id not in silent]
+    owned = count_bundles(outline).owned if silent and state.authority == JOURNAL else {}
     return {
         "registered": len(state.brokers),
         "alive": len(alive),
+        "silent": sorted(silent),
+        "unserved": sum(owned.get(name, 0) for name in silent),
         "drained": [b.id for b in alive if b.drained],
         "leaving": [b.id for b in alive if b.leaving],
-        "gone": sorted(set(state.brokers) - {b.id for b in alive}),
+        "gone": sorted(set(state.brokers) - {b.id for b in living}),
     }
+
+
+def _silent(reader: Reader, state: ClusterState) -> set[str]:
+    """The brokers that were silent when the mass-failure breaker tripped, which keeps their sessions alive since. One
+    that has registered again is back; of one that came back with its session the journal says nothing."""
+    if not state.frozen:
+        return set()
+    tripped = reader.newest_entries("kind", Kind.GUARD.value, 1)
+    seq = tripped[-1].seq if tripped else state.seq
+    return {b.id for b in state.live_brokers() if b.id in state.silent and state.sessions[b.session] <= seq}
 
 
 def _last_round(evidence: EvidenceView, now_ms: int) -> Row | None:
@@ -320,7 +341,7 @@ def find_problems(document: Mapping[str, Any]) -> list[str]:
         )
     if document["guard_frozen"]:
         found.append("the mass-failure breaker keeps leases alive: bring the brokers back, or `ballast thaw`")
-    if document["brokers"]["registered"] and not document["brokers"]["alive"]:
+    if document["brokers"]["registered"] and not document["brokers"]["alive"] and not document["brokers"]["silent"]:
         found.append(NOBODY_OBSERVED if document["orders"] is not None else "no broker is alive")
     brokers = document["brokers"]
     closed = nobody_takes_text(brokers["alive"], brokers["drained"], brokers["leaving"])

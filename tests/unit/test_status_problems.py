@@ -15,7 +15,8 @@ OBSTACLE = "broker-1: loadBalancerSheddingEnabled is true"
 QUIET: dict[str, Any] = {
     "controller": {"journal_says_running": True, "alive": True, "not_asked": None, "instance": "c-1",
                    "heard_of_another_journal": None},
-    "brokers": {"registered": 3, "alive": 3, "drained": [], "leaving": [], "gone": []},
+    "brokers": {"registered": 3, "alive": 3, "silent": [], "unserved": 0, "drained": [], "leaving": [],
+                "gone": []},
     "mode": LIVE, "orders": {"open": 0, "ended_last_hour": {}}, "no_orders_because": None,
     "plan": None, "guard_frozen": False, "alarms_last_hour": [], "quarantined_last_hour": {"total": 0, "rules": {}},
     "loads": {"newest_event_ms": 0, "lag_ms": 4_000}, "last_round": {"age_ms": 50_000},

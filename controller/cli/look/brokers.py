@@ -63,6 +63,7 @@ def _round_text(row: Mapping[str, Any]) -> str:
 
 
 def _state_text(row: Mapping[str, Any]) -> str:
-    """The state; for a broker that is gone, `drained` and `leaving` do not matter any more."""
-    words = [row["state"], *(w for w in ("drained", "leaving") if row[w] and row["state"] != "gone")]
-    return ", ".join(words)
+    """The state; for a broker that is gone, `drained` and `leaving` do not matter any more. One that was silent when
+    the mass-failure breaker tripped is alive in name only."""
+    state = "silent" if row["silent"] else row["state"]
+    return ", ".join([state, *(w for w in ("drained", "leaving") if row[w] and state != "gone")])

@@ -21,7 +21,7 @@ from controller.cli.show import (
 from controller.config.placement_values import placement_settings
 from controller.config.settings import Settings
 from controller.domain.decision import PlanPhase
-from controller.domain.errors import BallastError, without_login
+from controller.domain.errors import BallastError, few_text, without_login
 from controller.domain.observed import Adoption
 from controller.domain.state import LIVE
 from controller.operations.adoption_text import adoption_text
@@ -137,7 +137,8 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     named = [(word, brokers[word]) for word in ("drained", "leaving", "gone")]
     more = [f"{len(ids)} {word}: {', '.join(ids[:5])}" for word, ids in named if ids]
     alive = f"{brokers['alive']} alive" + (" until the demo's end" if document.get("demo_is_over") else "")
-    yield "brokers", ", ".join([alive, *more])
+    silent = [_silent_text(brokers)] if brokers["silent"] else []
+    yield "brokers", ", ".join([alive, *silent, *more])
     yield "bundles", ", ".join(f"{count} {state}" for state, count in bundles.items()) or "none"
     if document["orders"] is not None:
         yield "orders", orders_text(document["orders"], document["no_orders_because"], document["mode"])
@@ -149,6 +150,13 @@ def _facts(document: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     which = f": {rules}  (`ballast quarantine list`)" if rules else ""
     yield "quarantined", f"{quarantined['total']} in the last hour{which}"
     yield "alarms", f"{len(document['alarms_last_hour'])} in the last hour"
+
+
+def _silent_text(brokers: Mapping[str, Any]) -> str:
+    """The brokers whose sessions the breaker keeps alive, and what is left with them."""
+    ids, unserved = brokers["silent"], brokers["unserved"]
+    left = f" ({count_text(unserved, 'bundle')} unserved until {'it is' if len(ids) == 1 else 'they are'} back)"
+    return f"{len(ids)} silent when the breaker tripped: {few_text(ids)}{left if unserved else ''}"
 
 
 def plan_text(plan: Mapping[str, Any], runs: bool) -> str:

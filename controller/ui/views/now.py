@@ -23,8 +23,8 @@ from controller.ui.memory import sender_of
 MOST_POINTS = 1_440  # of the balance of a day
 Row = dict[str, Any]
 _OF_BROKER = (
-    "broker", "state", "drained", "leaving", "bundles", "coming", "score", "mean", "hits", "is_source", "reason",
-    "reason_words", "runtime",
+    "broker", "state", "silent", "drained", "leaving", "bundles", "coming", "score", "mean", "hits", "is_source",
+    "reason", "reason_words", "runtime",
 )  # fmt: skip
 
 

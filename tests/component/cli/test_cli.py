@@ -123,7 +123,8 @@ def test_status_counts_what_the_journal_says(run: ShortRun) -> None:
     assert found["controller"]["alive"] is True
     assert found["mode"] == "live"
     assert (found["strategy_by_command"], found["overrides"]) == (None, 0)
-    assert found["brokers"] == {"registered": 3, "alive": 3, "drained": [], "leaving": [], "gone": []}
+    nobody = {"silent": [], "unserved": 0, "drained": [], "leaving": [], "gone": []}
+    assert found["brokers"] == {"registered": 3, "alive": 3, **nobody}
     assert found["bundles"] == Counter(r.state.value for r in run.state.bundles.values())
     (moving,) = found["in_flight"]
     assert (moving["state"], moving["owner"], moving["to"]) == ("transferring", "b2:8080", "b1:8080")

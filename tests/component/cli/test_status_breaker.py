@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.cli.look.brokers import _state_text
 from controller.cli.look.status import _print
 from controller.config.sections.platform import Tables
 from controller.config.settings import Settings
@@ -13,8 +14,9 @@ from controller.domain.entries import Entry, Kind
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
 from controller.operations.liveness import Heard
-from controller.operations.overview import status
+from controller.operations.overview import broker_rows, status
 from controller.operations.reading import Reader
+from tests.short_run import ShortRun, begin_skewed
 
 NOW_MS = 1_700_000_000_000
 TRIPPED = {"frozen": True, "silent": ["b:1", "c:1"], "alive": 1}
@@ -57,3 +59,46 @@ def test_one_that_has_tripped_is_a_problem_as_well(tmp_path: Path, capsys: pytes
 def test_one_of_long_ago_is_not_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = told(tmp_path, capsys, 5_000_000, 4_000_000)
     assert "alarms       0 in the last hour" in text
+
+
+def fall_silent(run: ShortRun, *brokers: str) -> None:
+    """All of them at once, which trips the breaker."""
+    for broker in brokers:
+        del run.sessions[broker]
+    while not run.state.frozen:
+        run.now_ms += 700
+        run.batch()
+
+
+def brokers_line(run: ShortRun, capsys: pytest.CaptureFixture[str]) -> str:
+    found = status(Reader(run.settings), run.now_ms, Heard(run.state.instance, run.now_ms - 100), None)
+    _print({"cluster": "c", "tables": "t", **found})
+    return next(line for line in capsys.readouterr().out.splitlines() if line.startswith("brokers "))
+
+
+def test_brokers_whose_sessions_the_breaker_keeps_are_silent_and_not_alive(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = begin_skewed(tmp_path / "tables", 3, 6, 0)
+    left = len(run.owned_by("b2:8080")) + len(run.owned_by("b3:8080"))
+    assert left
+    fall_silent(run, "b2:8080", "b3:8080")
+    line = brokers_line(run, capsys)
+    silent = f"2 silent when the breaker tripped: b2:8080, b3:8080 ({left} bundles unserved until they are back)"
+    assert line.split(maxsplit=1)[1] == f"1 alive, {silent}"
+    assert [_state_text(row) for row in broker_rows(Reader(run.settings))] == ["alive", "silent", "silent"]
+
+
+def test_one_that_has_registered_again_is_not_silent_any_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = begin_skewed(tmp_path / "tables", 5, 5, 0)
+    fall_silent(run, "b2:8080", "b3:8080", "b4:8080", "b5:8080")
+    run.join("b2:8080", 2)
+    assert run.state.frozen, "three of five are too many"
+    line = brokers_line(run, capsys)
+    assert "2 alive, 3 silent when the breaker tripped: b3:8080, b4:8080, b5:8080 (" in line
+    for broker in ("b3:8080", "b4:8080", "b5:8080"):
+        run.join(broker, 2)
+    assert not run.state.frozen
+    assert "5 alive" in brokers_line(run, capsys)

@@ -100,7 +100,7 @@ function headOf({ broker, last_round }, context) {
   return [
     h("h1", null, broker.broker),
     facts([
-      ["State", [broker.state, broker.drained ? ", drained" : "", broker.leaving ? ", leaving" : ""]],
+      ["State", [broker.silent ? "silent" : broker.state, broker.drained ? ", drained" : "", broker.leaving ? ", leaving" : ""]],
       [
         "Last round says",
         broker.reason ? [broker.is_source ? "source: " : "", reason(broker.reason, broker.reason_words)] : "",

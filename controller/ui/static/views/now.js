@@ -75,7 +75,7 @@ function mount(root, context) {
       },
         () => tiles(data, context, balance));
       balance.update({ at_ms: of.at_ms, lines: [{ name: "balance", values: of.scores, kind: "main" }] });
-      const others = ["gone", "drained", "leaving"].filter((word) => counts[word].length);
+      const others = ["silent", "gone", "drained", "leaving"].filter((word) => counts[word].length);
       heading.textContent = [
         `Brokers: ${counts.alive} alive`,
         ...others.map((word) => `${counts[word].length} ${word}`),
@@ -122,6 +122,7 @@ export function brokerColumns(limit) {
 function lastWord(row) {
   const marks = [
     row.state === "gone" && "gone",
+    row.silent && "silent",
     row.drained && "drained",
     row.leaving && "leaving",
     row.is_source && "source",
