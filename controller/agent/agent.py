@@ -162,7 +162,9 @@ class Agent:
 
     def health(self) -> list[str]:
         """A sentence for each trouble; an empty list means healthy."""
-        return list_troubles(self.watcher, self.sessions, self._boot_ms())
+        of_runtime: Callable[[], list[str]] | None = getattr(self._runtime, "troubles", None)
+        own = of_runtime() if of_runtime is not None else []
+        return [*list_troubles(self.watcher, self.sessions, self._boot_ms()), *own]
 
     def may_serve(self) -> bool:
         """Whether the session is registered and its lease valid at this very moment."""

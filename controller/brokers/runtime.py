@@ -5,7 +5,8 @@ and are idempotent, because the agent repeats calls. A runtime serves only bundl
 any more once `drop` or `release` has returned.
 
 A runtime that knows the load of single topics also has `topic_loads(bundle) -> {topic: load}`; without it bundles are
-split in the middle of their range.
+split in the middle of their range. One whose service hangs on something else also has `troubles() -> list[str]`: a
+sentence for each thing that keeps it from serving, which the agent's `/healthz` lists.
 """
 
 from __future__ import annotations

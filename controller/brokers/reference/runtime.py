@@ -63,7 +63,7 @@ class ReferenceBroker:
         clock_ms: Callable[[], int] = boot_ms,
     ) -> None:
         self._owner = owner
-        self._store_address = store_address
+        self._store = StoreClient(store_address)
         self._capacity = capacity or Capacity()
         self._listen = (host, port, advertised_host)
         self._hold_ms = hold_ms
@@ -80,7 +80,6 @@ class ReferenceBroker:
     async def start(self, directory: Directory) -> None:
         """Connect to the store and open the port for clients. Raises StoreError when the store does not answer."""
         loop = asyncio.get_running_loop()
-        self._store = StoreClient(self._store_address)
         self._throttle = Throttle(self._capacity, loop.time, loop.call_at)
         services = Services(
             self._store, self._throttle, self._owner, self._clock_ms, self._on_topic_failed, self._may_serve
@@ -102,6 +101,10 @@ class ReferenceBroker:
     def data_address(self) -> str:
         """`host:port` that clients connect to."""
         return self._clients.address
+
+    def troubles(self) -> list[str]:
+        """That the store does not answer, without which no message is taken or delivered."""
+        return [self._store.trouble] if self._store.trouble else []
 
     def refuse_all(self, reason: str | None) -> None:
         """Refuse every bundle with this reason code from now on; None accepts bundles again."""

@@ -7,6 +7,7 @@ demo that is over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from deltalake.exceptions import DeltaError
 
@@ -28,6 +29,7 @@ from controller.operations.doctor.cluster import (
 )
 from controller.operations.doctor.finding import Finding, Page, note, severe
 from controller.operations.doctor.host import check_disks
+from controller.operations.doctor.store import check_store
 from controller.operations.doctor.tables import REPAIR, check_tables
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.reading import NoTables, Reader
@@ -59,6 +61,8 @@ def examine(settings: Settings, now_ms: int, offline: bool) -> list[Finding]:
         found.append(severe("tables", str(error), "if there were tables here, see the page", Page.NO_TABLES))
     except (BallastError, DeltaError, OSError) as error:
         found.append(_failed("tables", error))
+    if not over and not offline and state is not None:
+        checks.append(("store", partial(check_store, settings, state)))
     if not over:
         checks.append(("kafka", (lambda: _NOT_ASKED) if offline else (lambda: _check_kafka(settings, state, now_ms))))
     for name, check in checks:

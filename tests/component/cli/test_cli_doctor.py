@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from deltalake import DeltaTable
 
 from controller.bus.failures import NoRight
 from controller.bus.topics import TopicFacts, TopicNames, live_topics
+from controller.config.sections.platform import Store
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import BallastError
 from controller.domain.ids import Session
@@ -25,6 +27,7 @@ from controller.operations.doctor.doctor import examine
 from controller.operations.doctor.finding import Finding, Page, Severity
 from controller.operations.doctor.host import judge_disk
 from controller.operations.doctor.kafka import judge_agents, judge_cluster, judge_controller, judge_lag, judge_topics
+from controller.operations.doctor.store import check_store
 from controller.operations.doctor.tables import check_tables
 from controller.operations.evidence_view import EvidenceView
 from controller.operations.liveness import Heard
@@ -226,6 +229,23 @@ def test_brokers_that_are_all_drained_are_found(tmp_path: Path) -> None:
     assert found.text == "no broker may take bundles: all 2 alive are drained"
     run.command("undrain", broker="b1:8080")
     assert bad(examined(run), "agents") == []
+
+
+def test_a_segment_store_is_looked_for_where_reference_brokers_are_alive(run: ShortRun) -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        address = "{}:{}".format(*listener.getsockname())
+        settings = run.settings.model_copy(update={"store": Store(address=address)})
+        (missing,) = check_store(settings, run.state)
+        assert missing.severity is Severity.SEVERE
+        assert f"no segment store answers from here at {address}: " in missing.text
+        listener.listen()
+        (found,) = check_store(settings, run.state)
+        assert found.severity is Severity.OK
+    others = {b.id: replace(b, info={**b.info, "runtime": "counters"}) for b in run.state.brokers.values()}
+    assert list(check_store(settings, replace(run.state, brokers=others))) == []
+    anywhere = run.settings.model_copy(update={"store": Store(address="127.0.0.1:0")})
+    assert list(check_store(anywhere, run.state)) == []
 
 
 def test_disks() -> None:

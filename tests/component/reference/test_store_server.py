@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from controller.brokers.reference.client.link import Link
+from controller.brokers.reference.runtime import ReferenceBroker
 from controller.brokers.reference.store import protocol
 from controller.brokers.reference.store.client import StoreClient
 from controller.brokers.reference.store.engine import StoreEngine
@@ -23,6 +24,7 @@ from controller.brokers.reference.store.server import StoreServer
 from controller.domain.errors import Fenced, StoreError
 from controller.domain.ids import RING_END, Bundle
 from tests.unit.brokers.disk import Disk
+from tests.unit.brokers.reference_cluster import FakeDirectory, until
 
 WHOLE = Bundle("shop/orders", 0, RING_END)
 TOPIC = "persistent://shop/orders/t"
@@ -233,6 +235,42 @@ def test_a_silent_store_is_a_store_error() -> None:
         with pytest.raises(StoreError, match=r"no segment store answers at 127\.0\.0\.1:1 within"):
             await client.start()
         await client.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_store_that_goes_is_a_trouble_until_it_answers_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        engine = StoreEngine(tmp_path)
+        server = StoreServer(engine)
+        address = await server.start()
+        broker = ReferenceBroker("b1", address, may_serve=lambda: True)
+        assert broker.troubles() == []
+        await broker.start(FakeDirectory())
+        assert broker.troubles() == []
+        await server.stop()
+        await until(lambda: bool(broker.troubles()))
+        assert broker.troubles()[0].startswith(f"the segment store at {address} does not answer: ")
+        again = StoreServer(engine)
+        await again.start(port=int(address.rpartition(":")[2]))
+        await until(lambda: not broker.troubles())
+        await broker.stop()
+        await again.stop()
+        engine.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_store_that_hangs_is_a_trouble_once_a_request_has_run_out_of_time() -> None:
+    async def scenario() -> None:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            client = StoreClient("{}:{}".format(*listener.getsockname()), timeout_s=0.1)
+            with pytest.raises(StoreError):
+                await client.start()
+            assert client.trouble.endswith(" does not answer: ping took more than 0.1 s")
+            await client.stop()
 
     asyncio.run(scenario())
 

@@ -65,6 +65,13 @@ def test_names_that_a_controller_takes_are_taken(broker: str, nonce: str) -> Non
     assert is_taken(broker, nonce)
 
 
+def test_what_troubles_a_runtime_is_listed_by_healthz() -> None:
+    agent = agent_named("c1", "n1")
+    own = agent.health()
+    vars(agent)["_runtime"].troubles = lambda: ["the segment store is away"]
+    assert agent.health() == [*own, "the segment store is away"]
+
+
 # ---------------------------------------------------------------- the end of a run
 
 

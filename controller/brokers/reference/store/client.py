@@ -57,6 +57,13 @@ class StoreClient:
         self._last_id = 0
         self._answers = 0
         self._latency_s = 0.0
+        self._trouble = ""
+
+    @property
+    def trouble(self) -> str:
+        """Why the store does not answer, as of the newest attempt or request; empty while it does. A store that hangs
+        shows once a request has run out of time."""
+        return self._trouble and f"the segment store at {self._host}:{self._port} does not answer: {self._trouble}"
 
     async def start(self) -> None:
         """Connect. Raises StoreError when the store does not answer within `timeout_s`."""
@@ -197,11 +204,13 @@ class StoreClient:
                 )
             except OSError as error:
                 log.warning("store_unreachable", address=f"{self._host}:{self._port}", error=str(error))
+                self._trouble = str(error)
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(MAX_BACKOFF_S, 2 * backoff_s)
                 continue
             backoff_s = FIRST_BACKOFF_S
             self._connection = connection
+            self._trouble = ""
             connection.write(b"".join(request.frame for request in self._unanswered.values()))
             await self._lost.wait()
 
@@ -214,6 +223,7 @@ class StoreClient:
         if request is None:
             return
         request.timer.cancel()
+        self._trouble = ""
         self._answers += 1
         self._latency_s += asyncio.get_running_loop().time() - request.sent_s
         if request.future.done():
@@ -225,6 +235,7 @@ class StoreClient:
 
     def _expire(self, request: int, operation: str) -> None:
         found = self._unanswered.pop(request, None)
+        self._trouble = self._trouble or f"{operation} took more than {self._timeout_s:g} s"
         if found is not None and not found.future.done():
             found.future.set_exception(
                 StoreError(f"the store did not answer {operation} within {self._timeout_s} s: outcome unknown")
