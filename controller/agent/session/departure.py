@@ -76,7 +76,13 @@ class Departure:
             await self._publisher.deregister()
         if not registered:
             return "left without a registered session"
-        return "left" if empty else f"left after {self._timeout_ms} ms with bundles that others now take over"
+        return "left" if empty else f"left after {self._timeout_ms} ms with bundles that {self._fate()}"
+
+    def _fate(self) -> str:
+        """What becomes of the bundles that are left, by the journal."""
+        others = (b for b in self._state().live_brokers() if b.id != self._broker)
+        taken = any(not (b.drained or b.leaving) for b in others)
+        return "others now take over" if taken else "nobody takes over until a broker is there that may"
 
     def _empty(self, sessions: Sessions) -> bool:
         """Whether the journal knows that this broker leaves and no longer names it in any bundle's record."""

@@ -338,6 +338,19 @@ def test_a_broker_that_runs_out_of_time_drops_before_it_deregisters() -> None:
     play(scenario)
 
 
+@pytest.mark.parametrize("alone", [True, False], ids=["nobody else is there", "the other one leaves too"])
+def test_the_last_broker_that_leaves_does_not_say_that_others_take_over(alone: bool) -> None:
+    async def scenario(stage: SessionStage) -> None:
+        leaving = await begin_to_leave_too_late(stage)
+        if alone:
+            stage.journal.add(Kind.SESSION_ENDED, broker=B.broker, session=str(B), reason="lease")
+        else:
+            stage.journal.leave(B)
+        assert "with bundles that nobody takes over until a broker is there" in await leaving
+
+    play(scenario)
+
+
 def test_a_broker_that_leaves_and_cannot_stop_says_no_goodbye_and_may_be_started_again() -> None:
     """Its goodbye would free bundles that it goes on serving, until the process has ended."""
 
