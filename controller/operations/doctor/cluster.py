@@ -49,7 +49,8 @@ def check_brokers(state: ClusterState, view: EvidenceView) -> Iterator[Finding]:
         yield severe("agents", text, "start the agents (`ballast agent`) and see their logs", Page.AGENT)
     closed = nobody_takes_text(len(alive), [b.id for b in alive if b.drained], [b.id for b in alive if b.leaving])
     if closed and state.controller_running:
-        yield severe("agents", closed, LET_ONE_TAKE, Page.NO_BROKER)
+        tell = warning if state.authority == METADATA else severe  # Pulsar assigns bundles all the same
+        yield tell("agents", closed, LET_ONE_TAKE, Page.NO_BROKER)
     last = view.last_round()
     behind = [row["broker"] for row in view.scores(last) if row["reason"] == Reason.LAGGING.value] if last else []
     if behind:

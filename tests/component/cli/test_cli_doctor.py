@@ -22,7 +22,7 @@ from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
 from controller.operations.doctor import kafka as kafka_checks
 from controller.operations.doctor import tables as table_checks
-from controller.operations.doctor.cluster import check_rounds
+from controller.operations.doctor.cluster import check_brokers, check_rounds
 from controller.operations.doctor.doctor import examine
 from controller.operations.doctor.finding import Finding, Page, Severity
 from controller.operations.doctor.host import judge_disk
@@ -227,6 +227,10 @@ def test_brokers_that_are_all_drained_are_found(tmp_path: Path) -> None:
     (found,) = bad(examined(run), "agents")
     assert (found.severity, found.page) == (Severity.SEVERE, Page.NO_BROKER.value)
     assert found.text == "no broker may take bundles: all 2 alive are drained"
+    view = EvidenceView(Reader(run.settings))
+    pulsar = {b.id: replace(b, info={"authority": METADATA}) for b in run.state.brokers.values()}
+    observed = next(iter(check_brokers(replace(run.state, brokers=pulsar), view)))
+    assert (observed.severity, observed.text) == (Severity.WARNING, found.text), "Pulsar assigns them all the same"
     run.command("undrain", broker="b1:8080")
     assert bad(examined(run), "agents") == []
 
