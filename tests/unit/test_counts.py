@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.cli.look.status import plan_text
+from controller.cli.tryout.produce import unacked_text
 from controller.domain.state import ClusterState
 from controller.operations.doctor.kafka import judge_lag
 from controller.operations.liveness import engine_text
@@ -33,6 +34,8 @@ def test_one_of_something_is_not_several() -> None:
         "that of round 17 was declined by anna; plans of more than 1 move (rounds.approve_above) are held back until "
         "about 1970-01-01 00:01:00 UTC"
     )
+    assert unacked_text(1).startswith("1 message was not acknowledged within 10 s: `ballast doctor` says ")
+    assert unacked_text(5).startswith("5 messages were not acknowledged within 10 s: ")
     assert find_problems({**QUIET, "plan": PLAN})[0].startswith("a plan of 1 move waits: ")
     assert (
         engine_text({"spark": "4.0", "master": "m", "executors": 1, "cores": 1}) == "Spark 4.0 at m, 1 executor, 1 core"

@@ -62,9 +62,15 @@ def produce(
     else:
         typer.echo(messages_text(summary["acked"], "stored in", name, summary["partitions"]), err=True)
     if left := summary["unacked"]:
-        was = "was" if left == 1 else "were"
-        typer.echo(f"ballast: {count_text(left, 'message')} {was} not acknowledged within {CONFIRM_S:g} s", err=True)
+        typer.echo(f"ballast: {unacked_text(left)}", err=True)
         raise typer.Exit(PROBLEM)
+
+
+def unacked_text(left: int) -> str:
+    """How many messages nobody acknowledged, and who says why."""
+    was = "was" if left == 1 else "were"
+    where = "`ballast doctor` says whether brokers are alive and their segment store answers"
+    return f"{count_text(left, 'message')} {was} not acknowledged within {CONFIRM_S:g} s: {where}"
 
 
 async def _send_lines(
