@@ -21,6 +21,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from controller.domain.errors import ConfigError
+from controller.process.java_text import utf8_locale
 from controller.process.paths import CONF, JARS, SET_UP, jars_of
 from controller.process.spark_submit import check_master
 
@@ -130,6 +131,7 @@ def _launch_jvm(conf_file: Path | None, extra: Mapping[str, str] | None) -> Spar
     """Start the JVM and return its settings. PYSPARK_SUBMIT_ARGS takes precedence, as spark-submit's options do."""
     wanted = SparkConf(loadDefaults=False)
     _complete(wanted, conf_file, extra)
+    os.environ.update(utf8_locale())
     before = os.environ.get(SUBMIT_ARGS)
     with tempfile.NamedTemporaryFile("w", prefix="ballast-spark-", suffix=".conf", encoding="utf-8") as file:
         file.writelines(f"{key} {_escape(value)}\n" for key, value in wanted.getAll())

@@ -15,6 +15,7 @@ from xml.sax.saxutils import quoteattr
 
 from controller.domain.errors import BallastError
 from controller.process.interrupts import run_interruptibly
+from controller.process.java_text import utf8_locale
 from controller.process.paths import SET_UP
 from controller.process.setup_java import find_java
 from controller.process.setup_lock import Coordinate
@@ -65,6 +66,7 @@ def fetch_artifacts(
             command,
             FETCH_TIMEOUT_S,
             cwd=work,
+            env={**os.environ, **utf8_locale()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from controller.domain.errors import BallastError, ConfigError, without_login
+from controller.process.java_text import utf8_locale
 from controller.process.paths import CODE, CONF, EXTRA_JARS, SET_UP, jars_of, python_path
 from controller.process.reachable import why_unreachable
 from controller.process.setup_java import find_java
@@ -55,7 +56,8 @@ def spark_submit_command(
 
 
 def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK_CONF) -> dict[str, str]:
-    """Its environment: a Java that fits, this Python for the driver, and loopback with a local master.
+    """Its environment: a Java that fits and can open any path, this Python for the driver, and loopback with a local
+    master.
 
     On a cluster, executors must reach the driver, so Spark chooses the address there; and they run a Python of their
     own machines: `spark.pyspark.python`, or PYSPARK_PYTHON, or python3.
@@ -66,6 +68,7 @@ def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK
     return {
         **local,
         **environ,
+        **utf8_locale(),
         "SPARK_SUBMIT_OPTS": " ".join(filter(None, [QUICK_EXIT, environ.get("SPARK_SUBMIT_OPTS", "")])),
         "JAVA_HOME": str(find_java(environ).home),
         "SPARK_HOME": str(spark_home()),

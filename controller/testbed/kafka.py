@@ -22,6 +22,7 @@ import psutil
 from controller.bus.cluster import cluster_id
 from controller.domain.errors import BallastError, ConfigError
 from controller.process.interrupts import check_interrupt, delay_interrupts
+from controller.process.java_text import utf8_locale
 from controller.process.paths import SET_UP, jars_of
 from controller.process.setup_java import Java, find_java
 from controller.testbed.kafka_settings import Door, log4j_properties, server_properties
@@ -112,7 +113,7 @@ class EmbeddedKafka:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C at the terminal stops the demo, which stops Kafka last
                 cwd=self.folder,
-                env={**os.environ, **self._env},
+                env={**os.environ, **utf8_locale(), **self._env},
             )
             started = psutil.Process(self._child.pid).create_time()
             self.pid_file.write_text(f"{self._child.pid} {started}\n")
@@ -190,7 +191,14 @@ class EmbeddedKafka:
 
     def _format(self) -> None:
         tool = (STORAGE_TOOL, "format", "-t", new_cluster_id(), "-c", str(self._properties))
-        done = subprocess.run(self._command(TOOL_JVM, *tool), capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            self._command(TOOL_JVM, *tool),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={**os.environ, **utf8_locale()},
+        )
         if done.returncode != 0:
             raise KafkaNotStarted(f"cannot format {self.data}: {(done.stdout + done.stderr).strip()[-800:]}")
 
@@ -240,7 +248,7 @@ def kafka_command(
         (java or find_java()).binary,
         *jvm,
         "-Djava.net.preferIPv4Stack=true",
-        f"-Dlog4j.configuration=file:{folder / 'log4j.properties'}",
+        f"-Dlog4j.configuration={(folder / 'log4j.properties').as_uri()}",
         "-cp",
         os.pathsep.join(map(str, found)),
         *program,

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from controller.process.java_text import property_value
+
 # Of every node of a local Kafka, alone or with others.
 TUNING = """\
 # 50 partitions each by default: seconds of start and a hundred open files for nothing.
@@ -52,7 +54,9 @@ def server_properties(data: Path, port: int, controller_port: int, doors: Sequen
     advertise = "".join(f"DOOR{n}://127.0.0.1:{door.advertised_port}," for n, door in enumerate(doors))
     protocols = "".join(f"DOOR{n}:{door.protocol}," for n, door in enumerate(doors))
     locks = "".join(
-        f"listener.name.door{n}.{key}={value}\n" for n, door in enumerate(doors) for key, value in door.settings.items()
+        f"listener.name.door{n}.{key}={property_value(value)}\n"
+        for n, door in enumerate(doors)
+        for key, value in door.settings.items()
     )
     return f"""\
 process.roles=broker,controller
@@ -64,7 +68,7 @@ advertised.listeners={advertise}BROKER://127.0.0.1:{port}
 listener.security.protocol.map={protocols}BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT
 inter.broker.listener.name=BROKER
 controller.listener.names=CONTROLLER
-log.dirs={data}
+log.dirs={property_value(str(data))}
 # One node: nothing can be replicated.
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
@@ -84,7 +88,7 @@ def log4j_properties(log_file: Path) -> str:
     return f"""\
 log4j.rootLogger=WARN, file
 log4j.appender.file=org.apache.log4j.RollingFileAppender
-log4j.appender.file.File={log_file}
+log4j.appender.file.File={property_value(str(log_file))}
 log4j.appender.file.MaxFileSize=10MB
 log4j.appender.file.MaxBackupIndex=1
 log4j.appender.file.layout=org.apache.log4j.PatternLayout

@@ -24,6 +24,7 @@ import httpx
 
 from controller.domain.errors import BallastError
 from controller.process.detached import DetachedProcess
+from controller.process.java_text import utf8_locale
 from controller.process.setup_java import find_java
 from controller.testbed.kafka import free_ports
 
@@ -170,6 +171,7 @@ class SparkCluster:
         """Of master and workers. Executors inherit it: `python3` on their path is that of the workers' environment."""
         python = Path(self.spec.python)
         return {
+            **utf8_locale(),
             "JAVA_HOME": str(find_java().home),
             "SPARK_HOME": str(spark_home_of(python)),
             "SPARK_LOCAL_IP": LOOPBACK,

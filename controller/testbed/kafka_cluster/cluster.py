@@ -6,6 +6,7 @@ broker and controller, and listens on loopback.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from controller.bus.rights import Role, rights_of
 from controller.bus.topics import TopicNames, TopicSpec, ensure_topics
 from controller.domain.errors import ConfigError
 from controller.process.detached import RUNNING, DetachedProcess
+from controller.process.java_text import utf8_locale
 from controller.testbed.kafka import (
     SERVER_HEAP,
     START_TIMEOUT_S,
@@ -123,7 +125,7 @@ class KafkaCluster:
         if node.pid is not None:
             return False
         command = kafka_command(place, SERVER_HEAP, "kafka.Kafka", str(place / "server.properties"))
-        node.start(command, place)
+        node.start(command, place, utf8_locale())
         return True
 
     def kill_node(self, number: int) -> None:
@@ -222,7 +224,14 @@ class KafkaCluster:
         write_secret(file, "".join(f"{argument}\n" for argument in arguments).encode())
         try:
             command = kafka_command(place, TOOL_JVM, STORAGE_TOOL, f"@{file}")
-            done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, check=False)
+            done = subprocess.run(
+                command,
+                capture_output=True,
+                text=True,
+                timeout=FORMAT_TIMEOUT_S,
+                check=False,
+                env={**os.environ, **utf8_locale()},
+            )
         finally:
             file.unlink()
         if done.returncode != 0:

@@ -13,6 +13,7 @@ import yaml
 
 from controller.bus.rights import Role
 from controller.bus.security import LOGIN_MODULES
+from controller.process.java_text import property_value
 from controller.testbed.certificates import Authority
 from controller.testbed.secret_files import private_folder, write_secret
 
@@ -70,7 +71,7 @@ class Logins:
             kafka = {"bootstrap_servers": bootstrap, **sections.pop("kafka", {}), "client": self.client(user)}
             document = yaml.safe_dump({"kafka": kafka, **sections}, sort_keys=False)
             write_secret(self.folder / f"{user}.yaml", document.encode())
-            lines = [f"{name}={value}\n" for name, value in self._properties(user, bootstrap).items()]
+            lines = [f"{name}={property_value(value)}\n" for name, value in self._properties(user, bootstrap).items()]
             write_secret(self.folder / f"{user}.properties", "".join(lines).encode())
 
     def _properties(self, user: str, bootstrap: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.bus.security import LOGIN_MODULES
+from controller.process.java_text import property_value
 from controller.testbed.kafka_cluster.logins import ADMIN, MECHANISM, NODE, Logins
 from controller.testbed.kafka_cluster.spec import LOOPBACK, ClusterSpec
 from controller.testbed.kafka_settings import TUNING
@@ -27,7 +28,7 @@ advertised.listeners={for_brokers}
 listener.security.protocol.map={protocols}
 inter.broker.listener.name=BROKER
 controller.listener.names=CONTROLLER
-log.dirs={data}
+log.dirs={property_value(str(data))}
 offsets.topic.replication.factor={spec.copies}
 transaction.state.log.replication.factor={spec.copies}
 transaction.state.log.min.isr={spec.least_in_sync}
@@ -42,9 +43,9 @@ def _security(logins: Logins) -> str:
     clients have passwords."""
     return f"""\
 ssl.keystore.type=PEM
-ssl.keystore.location={logins.key_store}
+ssl.keystore.location={property_value(str(logins.key_store))}
 ssl.truststore.type=PEM
-ssl.truststore.location={logins.authority}
+ssl.truststore.location={property_value(str(logins.authority))}
 listener.name.broker.ssl.client.auth=required
 listener.name.controller.ssl.client.auth=required
 listener.name.client.sasl.enabled.mechanisms={MECHANISM}

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from controller.process.java_text import property_value
 from controller.testbed.pulsar.spec import BOOKIE, CLUSTER_NAME, ZOOKEEPER, ClusterSpec
 
 SESSION_TIMEOUT_MS = 10_000  # shipped: 30 s, for which a killed broker's bundles are served by nobody
@@ -161,4 +162,4 @@ rootLogger.appenderRef.console.ref = Console
 
 
 def _lines(values: Mapping[str, str]) -> list[str]:
-    return [f"{key}={value}" for key, value in values.items()]
+    return [f"{key}={property_value(value)}" for key, value in values.items()]

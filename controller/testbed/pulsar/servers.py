@@ -10,6 +10,7 @@ from pathlib import Path
 
 from controller.process.detached import PAUSED, RUNNING, DetachedProcess
 from controller.process.interrupts import run_interruptibly
+from controller.process.java_text import utf8_locale
 from controller.testbed.pulsar import jvm, server_files
 from controller.testbed.pulsar.admin import LocalAdmin
 from controller.testbed.pulsar.cgroups import CpuGroup
@@ -61,7 +62,7 @@ class Servers:
         if group is not None:
             group.make()
             argv = group.enter(argv)
-        self.process(name).start(argv, self.folder)
+        self.process(name).start(argv, self.folder, utf8_locale())
 
     def cpu_group(self, name: str) -> CpuGroup | None:
         """The groups of a broker with a CPU quota; None for other servers."""
@@ -120,6 +121,7 @@ class Servers:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     cwd=self.folder,
+                    env={**os.environ, **utf8_locale()},
                 ).returncode
             except subprocess.TimeoutExpired:
                 code = -1

@@ -140,6 +140,25 @@ def test_the_command_line_starts_it_beyond_its_own_life(tmp_path: Path) -> None:
     assert ballast("status").returncode == 1
 
 
+def test_any_folder_keeps_its_data_in_any_locale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java reads properties with escapes, and paths by the locale."""
+    monkeypatch.setenv("LC_ALL", "C")
+    folder = tmp_path / "kä\\test #1"
+    program = f"from controller.testbed.kafka import EmbeddedKafka\nEmbeddedKafka(Path({str(folder)!r})).start()"
+    command = [sys.executable, "-c", f"from pathlib import Path\n{program}"]
+    identities = []
+    for _ in range(2):
+        try:
+            started = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+            assert started.returncode == 0, started.stderr
+            identities.append(cluster_id(EmbeddedKafka(folder).bootstrap))
+        finally:
+            EmbeddedKafka(folder).stop()
+    assert identities[0] == identities[1]
+    assert list(tmp_path.iterdir()) == [folder], "nothing is written beside it"
+    assert {"data", "kafka.log"} <= {file.name for file in folder.iterdir()}
+
+
 def read_all(bootstrap: str, topic: str, count: int) -> list[bytes]:
     values: list[bytes] = []
     done = threading.Event()
