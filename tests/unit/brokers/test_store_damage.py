@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from controller.brokers.reference.store.engine import StoreEngine
 from controller.brokers.reference.store.framed_log import TORN_COPIES, FramedLog
@@ -150,6 +151,25 @@ def test_what_is_cut_is_kept_beside_the_file(root: Path, name: str, end: bytes, 
     assert store.stats()[TOPIC]["messages"] == 20
     assert store.fences()[0].epoch == 8
     assert [copy.read_bytes() for copy in path.parent.glob("*.torn")] == ([end] if kept else [])
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"5", b'{"topic": 5}', b"{}", b'{"topic": "t"}', b"\xff"])
+def test_a_folder_that_does_not_tell_its_topic_is_named(root: Path, damage: bytes) -> None:
+    (path,) = root.rglob("topic.json")
+    path.write_bytes(damage)
+    with pytest.raises(StoreError, match=rf"{path} is damaged, .*: restore the file, or remove its folder"):
+        StoreEngine(root)
+    assert path.read_bytes() == damage
+
+
+def test_messages_that_no_topic_claims_are_told(root: Path) -> None:
+    (path,) = root.rglob("topic.json")
+    path.unlink()
+    with capture_logs() as told:
+        store = StoreEngine(root)
+    assert store.stats() == {}
+    assert [(line["event"], line["folder"]) for line in told] == [("topic_left_out", str(path.parent))]
+    assert "no topic.json: restore the file" in told[0]["why"]
 
 
 def test_a_file_that_is_torn_again_and_again_keeps_the_newest_ends(tmp_path: Path) -> None:

@@ -16,15 +16,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from controller.brokers.reference.store.cursor import Cursor
 from controller.brokers.reference.store.fences import Fence, Fences, exclusive_end
 from controller.brokers.reference.store.framed_log import Sync, sync_folder
 from controller.brokers.reference.store.messages import Message
-from controller.brokers.reference.store.segments import OpenFiles
+from controller.brokers.reference.store.segments import SUFFIX, OpenFiles
 from controller.brokers.reference.store.topic import Stored, StoredTopic
-from controller.domain.errors import StoreError, label, shown
+from controller.domain.errors import BadRecord, StoreError, label, shown
 from controller.domain.ids import Bundle, namespace_of, topic_hash
 from controller.process.clock import wall_ms
+
+log = structlog.get_logger()
 
 DEFAULT_SEGMENT_BYTES = 64 << 20
 
@@ -55,9 +59,10 @@ class StoreEngine:
         self._unsynced: set[Path] = set()
         self._fences = Fences(root / "fences.log", sync=self._sync)
         for meta in sorted(root.glob("topics/*/*/topic.json")):
-            newest = self._register(json.loads(meta.read_text())["topic"], meta.parent).log.newest
+            newest = self._register(_topic_named_in(meta), meta.parent).log.newest
             if newest is not None:
                 self._unsynced.add(newest)  # an earlier process may have been killed before it flushed that
+        _warn_of_nameless(root)
         self.sync()
         self._lsn = max([self._fences.last_lsn, *(t.last_lsn for t in self._topics.values())])
 
@@ -199,6 +204,26 @@ def _lock(path: Path) -> int:
         os.close(descriptor)
         raise StoreError(f"another process serves {path.parent}: stop it or choose another --data-dir") from None
     return descriptor
+
+
+def _topic_named_in(meta: Path) -> str:
+    """The topic whose folder this is. Raises StoreError for a file that does not tell."""
+    try:
+        topic = json.loads(meta.read_bytes())["topic"]
+        namespace_of(topic)
+    except (ValueError, TypeError, KeyError, RecursionError, BadRecord):
+        raise StoreError(
+            f'{meta} is damaged, it is not {{"topic": NAME}}: restore the file, or remove its folder if you can do '
+            "without the topic"
+        ) from None
+    return str(topic)
+
+
+def _warn_of_nameless(root: Path) -> None:
+    """Name the folders whose messages nobody can read, since nothing says which topic's they are."""
+    for folder in sorted({segment.parent for segment in root.glob(f"topics/*/*/*{SUFFIX}")}):
+        if not (folder / "topic.json").exists():
+            log.warning("topic_left_out", folder=str(folder), why="it has messages but no topic.json: restore the file")
 
 
 def _short(text: str) -> str:

@@ -21,6 +21,7 @@ from controller.domain.errors import StoreError
 
 INDEX_EVERY_BYTES = 16 * 1024
 READ_CHUNK_BYTES = 64 * 1024
+SUFFIX = ".seg"
 _OFFSET_BYTES = 8  # a message's body begins with its offset
 
 
@@ -82,7 +83,7 @@ class TopicLog:
 
     def recover(self) -> Iterator[StoredMessage]:
         """Read all segments in order, yield every message, truncate a torn last one. Call this once, first of all."""
-        paths = sorted(self._folder.glob("*.seg"))
+        paths = sorted(self._folder.glob(f"*{SUFFIX}"))
         for path in paths:
             segment = Segment(path, int(path.stem))
             if segment.base != self.next_offset:
@@ -163,6 +164,6 @@ class TopicLog:
 
     def _writable(self) -> Segment:
         if not self._segments or self._segments[-1].size_bytes >= self._segment_bytes:
-            path = self._folder / f"{self.next_offset:020d}.seg"
+            path = self._folder / f"{self.next_offset:020d}{SUFFIX}"
             self._segments.append(Segment(path, self.next_offset))
         return self._segments[-1]
