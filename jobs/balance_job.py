@@ -17,11 +17,10 @@ from deltalake.exceptions import DeltaError
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
-from controller.bus.failures import describe_refusal_in_spark
 from controller.config.http_access import http_access
 from controller.config.load import load_settings
 from controller.config.settings import Settings
-from controller.domain.errors import BallastError, describe_error, first_line, without_login
+from controller.domain.errors import BallastError, describe_error, without_login
 from controller.process.logs import configure_logs
 from controller.process.metrics import new_registry
 from controller.service.arguments import (
@@ -36,6 +35,7 @@ from controller.service.health import HealthServer
 from controller.service.start_checks import check_job
 from jobs.control_runner import ControlRunner
 from jobs.engine import EngineWatch
+from jobs.failures import in_one_line, of_kafka
 from jobs.session import build_session
 from jobs.signals import stop_on_jvm_signals, stop_on_signals
 from jobs.spark_context import quieten
@@ -67,18 +67,20 @@ def main(argv: Sequence[str]) -> int:
     stop = threading.Event()
     stop_on_signals(stop)
     client: Mapping[str, object] = {}
+    servers = ""
     try:
         settings = load_settings(arguments.conf, arguments.profile, arguments.overrides)
         configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
-        client = settings.kafka.client
+        client, servers = settings.kafka.client, settings.kafka.bootstrap_servers
         check_job(settings, arguments.checkpoint, arguments.pid_file)
         tables, checkpoints = settings.tables, arguments.checkpoint or settings.tables.checkpoints
         log.info("tables at %s, checkpoints at %s", *map(without_login, (tables.root, checkpoints)))
         return _run(settings, arguments, stop)
     except BaseException as error:
         code = exit_code(error)
-        print(f"ballast: {_one_line(error, client)}", file=sys.stderr, flush=True)
-        if code == EXIT_FAILED and not isinstance(error, BallastError | DeltaError):
+        print(f"ballast: {_one_line(error, client, servers)}", file=sys.stderr, flush=True)
+        told = isinstance(error, BallastError | DeltaError) or bool(of_kafka(error, client, servers))
+        if code == EXIT_FAILED and not told:
             log.error("the job failed", exc_info=error)
         return code
 
@@ -166,9 +168,8 @@ def _write_pid(path: Path | None) -> Path | None:
     return path
 
 
-def _one_line(error: BaseException, client: Mapping[str, object]) -> str:
-    """The first line; of the table store all of it, as the cause comes last; of a right that Kafka's `client` lacks,
-    what to do."""
+def _one_line(error: BaseException, client: Mapping[str, object], servers: str = "") -> str:
+    """Of our own errors and the table store's all of it, as the cause comes last; of Spark's what matters."""
     if isinstance(error, BallastError | DeltaError):
         return describe_error(error)
-    return describe_refusal_in_spark(str(error), client) or first_line(error)
+    return in_one_line(error, client, servers)

@@ -26,7 +26,7 @@ from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.apply import fold
-from controller.domain.errors import AnotherController, BallastError, ForeignCommit, first_line, without_login
+from controller.domain.errors import AnotherController, BallastError, ForeignCommit, without_login
 from controller.domain.events import RoundFinished
 from controller.domain.state import ClusterState
 from controller.process.clock import boot_ms, wall_ms
@@ -43,6 +43,7 @@ from controller.service.tables import ControlTables
 from controller.service.topic_claim import TopicClaim
 from jobs.control_query import control_checkpoint, remove_old_checkpoints, start_control, stop_control
 from jobs.engine import EngineWatch
+from jobs.failures import in_one_line
 from jobs.spark_context import local_instead
 
 log = logging.getLogger(__name__)
@@ -139,7 +140,9 @@ class ControlRunner:
             return self._loop.failure
         if self._query is not None and not self._query.isActive:
             reason = self._query.exception()
-            return BallastError(f"the control query ended: {first_line(reason) if reason else 'no reason'}")
+            kafka = self._settings.kafka
+            why = in_one_line(reason, kafka.client, kafka.bootstrap_servers) if reason else "no reason"
+            return BallastError(f"the control query ended: {why}")
         return None
 
     def troubles(self) -> list[str]:

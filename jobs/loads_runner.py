@@ -13,11 +13,12 @@ from controller.bus.security import spark_options
 from controller.bus.topics import ensure_topics, live_topics, replay_topics
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
-from controller.domain.errors import BallastError, first_line
+from controller.domain.errors import BallastError
 from controller.loads.metrics import LoadsMetrics
 from controller.loads.settings import LoadsSettings
 from controller.process.clock import boot_ms
 from controller.service.arguments import Arguments
+from jobs.failures import in_one_line
 from jobs.loads_batch import BatchReport
 from jobs.loads_query import LoadsQuery, start_loads
 from schemas.catalog import LOAD_TABLES
@@ -57,7 +58,9 @@ class LoadsRunner:
             return self._loads.failure
         if not self._loads.query.isActive:
             reason = self._loads.query.exception()
-            return BallastError(f"the loads query ended: {first_line(reason) if reason else 'no reason'}")
+            kafka = self._settings.kafka
+            why = in_one_line(reason, kafka.client, kafka.bootstrap_servers) if reason else "no reason"
+            return BallastError(f"the loads query ended: {why}")
         if boot_ms() - self._lost_checked_ms > 5_000:
             self._lost_checked_ms = boot_ms()
             self._metrics.lost.set(self._loads.check_lost())

@@ -19,6 +19,11 @@ UNKNOWN = ""  # an operation that the error does not tell
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 # Of Spark's client, or of ours in a function that Spark called, somewhere in a text of hundreds of lines.
 _NAMED = re.compile(r"Not authorized to access (?:topics: \[(?P<topics>[^\]\n]+)\]|group: (?P<group>[A-Za-z0-9._-]+))")
+# A task that waits for a record tells how long; the driver, which asks for offsets, does not.
+_SILENT = re.compile(
+    r"Cannot fetch record for offset \d+ in (?P<waited_ms>\d+) milliseconds"
+    r"|org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect)Exception"
+)
 _UNNAMED = re.compile(r"(?P<kind>Topic|Group|Cluster)Authorization(?:Exception|FailedError)")
 
 
@@ -74,6 +79,15 @@ def describe_refusal_in_spark(text: str, settings: Mapping[str, object]) -> str:
     else:
         return ""
     return _refused(lacks_right(settings, UNKNOWN if what == "the cluster" else READ, what))
+
+
+def describe_silence_in_spark(text: str, servers: str) -> str:
+    """That Kafka did not answer, by the text of an error of Spark; empty for any other error."""
+    found = _SILENT.search(text)
+    if found is None:
+        return ""
+    waited = f"for {int(found['waited_ms']) / 1000:g} s" if found["waited_ms"] else "in time"
+    return f"Kafka at {servers} did not answer {waited}: start again when it does"
 
 
 @contextmanager

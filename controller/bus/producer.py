@@ -1,6 +1,7 @@
 """Sends JSON records: acknowledged by all replicas, idempotent, without lingering for larger batches.
 
-A failed delivery never goes unnoticed: the future fails, and the failure is counted, logged and passed to `on_error`.
+A failed delivery never goes unnoticed: the future fails, and the failure is counted, logged (once an outage) and passed
+to `on_error`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from controller.bus.cluster import NO_SETTINGS, unavailable
 from controller.bus.failures import WRITE, describe_refusal
 from controller.bus.security import client_options
 from controller.bus.topics import MAX_RECORD_BYTES
+from controller.bus.undelivered import Undelivered
 
 log = logging.getLogger(__name__)
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -56,6 +58,7 @@ class JsonProducer:
         self.failed = 0
         self.last_error: Exception | None = None
         self._on_error = on_error
+        self._undelivered = Undelivered()
         try:
             self._producer = KafkaProducer(
                 bootstrap_servers=bootstrap,
@@ -101,7 +104,7 @@ class JsonProducer:
         except Exception as error:
             self._on_failure(topic, result, error)
             return result
-        sent.add_callback(partial(_on_success, result))
+        sent.add_callback(partial(self._on_success, topic, result))
         sent.add_errback(partial(self._on_failure, topic, result))
         return result
 
@@ -115,16 +118,17 @@ class JsonProducer:
             self._producer.close(timeout=timeout_s)
         except KafkaTimeoutError:
             log.warning("Kafka has not taken the last records within %g s: they are lost", timeout_s)
+        self._undelivered.close()
 
     def _on_failure(self, topic: str, result: Future[tuple[int, int]], error: Exception) -> None:
         self.failed += 1
         self.last_error = error
         why = describe_refusal(error, self._settings, WRITE, topic) or f"{type(error).__name__}: {error}"
-        log.warning("record for %s not delivered: %s", topic, why)
+        self._undelivered.note(topic, error, why)
         if self._on_error is not None:
             self._on_error(topic, error)
         result.set_exception(error)
 
-
-def _on_success(result: Future[tuple[int, int]], metadata: Any) -> None:
-    result.set_result((metadata.partition, metadata.offset))
+    def _on_success(self, topic: str, result: Future[tuple[int, int]], metadata: Any) -> None:
+        self._undelivered.delivered(topic)
+        result.set_result((metadata.partition, metadata.offset))

@@ -24,7 +24,7 @@ from controller.config.variables import ENV_CONF
 from controller.domain.errors import BadRecord, BallastError, ConfigError, describe_error
 
 OK, PROBLEM, USAGE = 0, 1, 2
-SILENCED_LOGGERS = ("kafka", "httpx", "controller.bus.producer")
+SILENCED_LOGGERS = ("kafka", "httpx", "controller.bus.producer", "controller.bus.undelivered")
 
 Conf = Annotated[
     Path | None, typer.Option("--conf", help=f"Configuration file; by default ${ENV_CONF}.", show_default=False)

@@ -15,6 +15,8 @@ from controller.service.arguments import parse_arguments
 from jobs import balance_job, maintain_job
 from jobs.balance_job import _one_line
 from jobs.control_query import remove_old_checkpoints
+from jobs.control_runner import ControlRunner
+from jobs.loads_runner import LoadsRunner
 
 
 def test_a_table_store_that_fails_is_told_with_its_cause() -> None:
@@ -40,6 +42,56 @@ def test_a_right_that_kafka_misses_is_told_by_who_lacks_it() -> None:
         "Kafka refuses it: User:job (kafka.client) lacks the right Read on group spark-kafka-source-1-executor: "
         "`ballast kafka acls` prints the ACLs that each role needs (docs/security.md#kafka)"
     )
+
+
+OF_A_TASK = """An error occurred while calling o8858.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times
+\tat org.apache.spark.scheduler.DAGScheduler.failJobAndIndependentStages(DAGScheduler.scala:2935)
+Caused by: org.apache.spark.SparkException: it failed
+\tat java
+Caused by: {cause}
+\tat org.apache.spark.sql.kafka010.consumer.InternalKafkaConsumer.fetch(KafkaDataConsumer.scala:97)
+"""
+ENDED = "[STREAM_FAILED] Query [id = 1] terminated with exception: "
+
+
+@pytest.mark.parametrize(
+    ("text", "waited"),
+    [
+        (
+            OF_A_TASK.format(
+                cause="java.util.concurrent.TimeoutException: Cannot fetch record for offset 17 in 120000 milliseconds"
+            ),
+            "for 120 s",
+        ),
+        (f"{ENDED}org.apache.kafka.common.errors.TimeoutException: Timed out. Call: listNodes\n\tat java", "in time"),
+        (f"{ENDED}it\n\tat java\nCaused by: org.apache.kafka.common.errors.TimeoutException: late", "in time"),
+    ],
+)
+def test_a_kafka_that_is_away_is_told_as_such(text: str, waited: str) -> None:
+    line = _one_line(RuntimeError(text), {}, "k1:9092,k2:9092")
+    assert line == f"Kafka at k1:9092,k2:9092 did not answer {waited}: start again when it does"
+
+
+def test_the_query_that_ended_tells_it_too() -> None:
+    reason = RuntimeError(f"{ENDED}org.apache.kafka.common.errors.TimeoutException: Timed out. Call: listNodes")
+    query = MagicMock(isActive=False)
+    query.exception.return_value = reason
+    control, loads = MagicMock(_loop=None, _query=query), MagicMock(_loads=MagicMock(failure=None, query=query))
+    control._settings = loads._settings = Settings()
+    for ended in (ControlRunner.failure(control), LoadsRunner.failure(loads)):
+        assert f"query ended: Kafka at {Settings().kafka.bootstrap_servers} did not answer in time" in str(ended)
+
+
+def test_the_innermost_cause_is_told() -> None:
+    assert _one_line(RuntimeError(OF_A_TASK.format(cause="java.io.IOException: No space")), {}) == (
+        "java.io.IOException: No space"
+    )
+    assert _one_line(RuntimeError("An error occurred while calling o1.x.\n: java.lang.Error: x\n\tat y"), {}) == (
+        "java.lang.Error: x"
+    )
+    ended = RuntimeError(f"{ENDED}Job aborted\n\tat java\nCaused by: java.io.IOException: No space\n\tat java")
+    assert _one_line(ended, {}) == f"{ENDED}Job aborted (cause: java.io.IOException: No space)"
 
 
 def test_of_spark_the_first_line_is_enough() -> None:
