@@ -26,6 +26,7 @@ from controller.process.metrics import new_registry
 from controller.service.arguments import (
     CONTROL,
     EXIT_FAILED,
+    EXIT_INTERRUPTED,
     LOADS,
     Arguments,
     exit_code,
@@ -37,7 +38,7 @@ from jobs.control_runner import ControlRunner
 from jobs.engine import EngineWatch
 from jobs.failures import in_one_line, of_kafka
 from jobs.session import build_session
-from jobs.signals import stop_on_jvm_signals, stop_on_signals
+from jobs.signals import StartInterrupt, stop_on_jvm_signals, stop_on_signals
 from jobs.spark_context import quieten
 
 log = logging.getLogger("ballast.job")
@@ -66,6 +67,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = parse_arguments(argv)
     stop = threading.Event()
     stop_on_signals(stop)
+    interrupt = StartInterrupt(stop)
     client: Mapping[str, object] = {}
     servers = ""
     try:
@@ -75,8 +77,11 @@ def main(argv: Sequence[str]) -> int:
         check_job(settings, arguments.checkpoint, arguments.pid_file)
         tables, checkpoints = settings.tables, arguments.checkpoint or settings.tables.checkpoints
         log.info("tables at %s, checkpoints at %s", *map(without_login, (tables.root, checkpoints)))
-        return _run(settings, arguments, stop)
+        code = _run(settings, arguments, stop)
+        return EXIT_INTERRUPTED if interrupt.came else code
     except BaseException as error:
+        if interrupt.came:
+            return EXIT_INTERRUPTED
         code = exit_code(error)
         print(f"ballast: {_one_line(error, client, servers)}", file=sys.stderr, flush=True)
         told = isinstance(error, BallastError | DeltaError) or bool(of_kafka(error, client, servers))
@@ -92,8 +97,8 @@ def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int
     spark = build_session(f"ballast-{settings.cluster.name}")
     engine.attach(spark.sparkContext)
     engine.refresh()
-    stop_on_signals(stop)  # again: the session has installed its own SIGINT handler
     stop_on_jvm_signals(spark.sparkContext, stop)
+    stop_on_signals(stop)  # from here on SIGINT ends no JVM, and the running batch ends as with SIGTERM
     quieten(spark.sparkContext)
     http = settings.http
     server = HealthServer(

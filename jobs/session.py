@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -97,6 +98,7 @@ def build_session(
     if conf.get("spark.app.name", "") in ("", "pyspark-shell", Path(sys.argv[0]).name):  # a default name
         conf.setAppName(app_name)
     check_master(conf.get("spark.master", ""))
+    _keep_interrupt_handler(conf)
     session = SparkSession.builder.config(conf=conf).getOrCreate()
     session.sparkContext.setLogLevel(conf.get("spark.log.level", "WARN"))
     return session
@@ -115,6 +117,17 @@ def fill_in(conf: SparkConf, conf_file: Path | None = None, extra: Mapping[str, 
         conf.set(EXTENSIONS, ",".join([*extensions, DELTA]))
     for key, value in REQUIRED.items():
         conf.set(key, value)
+
+
+def _keep_interrupt_handler(conf: SparkConf) -> None:
+    """Make the context, and restore what the job does on SIGINT: Spark's handler raises wherever the main thread is.
+
+    Where nobody has set one, as in a notebook, Spark's stays.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    SparkContext.getOrCreate(conf)
+    if before not in (signal.default_int_handler, signal.getsignal(signal.SIGINT)):
+        signal.signal(signal.SIGINT, before)
 
 
 def _complete(conf: SparkConf, conf_file: Path | None, extra: Mapping[str, str] | None) -> None:

@@ -8,7 +8,9 @@ process group, only requests a stop, so the running batch can finish.
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import sys
 import threading
 from types import FrameType
 from typing import Any
@@ -31,6 +33,26 @@ def stop_on_signals(stop: threading.Event) -> None:
 
     for number in SIGNALS:
         signal.signal(number, handle)
+
+
+class StartInterrupt:
+    """Notes a SIGINT that comes before the session is there, and tells of it: `came`. Make it in the main thread.
+
+    Ctrl-C reaches the JVM as well, which ends at once and takes our output with it: hence the line in the handler. What
+    fails for want of the JVM is no news.
+    """
+
+    def __init__(self, stop: threading.Event) -> None:
+        self.came = False
+        self._stop = stop
+        signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if not self.came:
+            self.came = True
+            self._stop.set()
+            logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
+            os.write(sys.stderr.fileno(), b"ballast: interrupted\n")  # print() must not be entered twice
 
 
 def stop_on_jvm_signals(context: SparkContext, stop: threading.Event) -> None:

@@ -12,6 +12,7 @@ from controller.process.paths import resolve_location
 
 LOADS, CONTROL = "loads", "control"
 EXIT_FAILED, EXIT_CONFIG, EXIT_ANOTHER, EXIT_REPLACED = 1, 2, 3, 4  # of the job, and so of `ballast run`
+EXIT_INTERRUPTED = 130  # by Ctrl-C before the job ran, as of any command
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def parse_arguments(argv: Sequence[str], prog: str = "balance.py") -> Arguments:
         "batch.",
         epilog="Exit codes: 0 stopped on request, 1 failed, 2 bad configuration, 3 another controller is alive or "
         "the topics are another journal's, "
-        "4 another controller took over.",
+        "4 another controller took over, 130 interrupted while it started.",
     )
     add_settings_arguments(parser)
     parser.add_argument("--only", choices=[LOADS, CONTROL], help="run one query alone")

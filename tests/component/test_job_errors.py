@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
 from unittest.mock import MagicMock
 
 import pytest
@@ -17,6 +23,7 @@ from jobs.balance_job import _one_line
 from jobs.control_query import remove_old_checkpoints
 from jobs.control_runner import ControlRunner
 from jobs.loads_runner import LoadsRunner
+from jobs.signals import StartInterrupt
 
 
 def test_a_table_store_that_fails_is_told_with_its_cause() -> None:
@@ -97,6 +104,61 @@ def test_the_innermost_cause_is_told() -> None:
 def test_of_spark_the_first_line_is_enough() -> None:
     assert _one_line(RuntimeError("it failed\n at java\n at java"), {}) == "it failed"
     assert _one_line(ConfigError("loads.pane_s = 0 is too small"), {}) == "loads.pane_s = 0 is too small"
+
+
+@pytest.fixture
+def own_handlers() -> Iterator[None]:
+    """The job sets handlers, and silences py4j."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    level = logging.getLogger("py4j").level
+    yield
+    logging.getLogger("py4j").setLevel(level)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("own_handlers")
+def test_an_interrupt_while_the_session_starts_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The JVM ends with it, and whatever asks the JVM fails."""
+
+    def start(name: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        raise RuntimeError("An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext")
+
+    monkeypatch.setattr(balance_job, "build_session", start)
+    for name in ("configure_logs", "check_job", "_make_runners"):
+        monkeypatch.setattr(balance_job, name, MagicMock())
+    assert balance_job.main([]) == 130
+    assert capfd.readouterr().err == "ballast: interrupted\n"
+
+
+@pytest.mark.usefixtures("own_handlers")
+def test_a_start_that_survives_its_interrupt_ends_with_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(balance_job, "_run", lambda *given: signal.raise_signal(signal.SIGINT) or 0)
+    for name in ("configure_logs", "check_job"):
+        monkeypatch.setattr(balance_job, name, MagicMock())
+    assert balance_job.main([]) == 130
+    stop = threading.Event()
+    assert not StartInterrupt(stop).came
+    assert not stop.is_set()
+
+
+def test_an_interrupt_among_the_imports_is_one_line() -> None:
+    program = """
+import signal, sys
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "jobs.balance_job":
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Slow())
+from jobs.balance import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "ballast: interrupted\n")
 
 
 def test_a_table_whose_failure_has_no_text_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
