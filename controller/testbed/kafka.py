@@ -95,7 +95,10 @@ class EmbeddedKafka:
         return process.pid if process else None
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start Kafka unless it runs already. Raises KafkaNotStarted if it dies or does not answer in time."""
+        """Start Kafka unless it runs already. Raises KafkaNotStarted if it dies or does not answer in time.
+
+        Interrupted, it leaves none running that it has started.
+        """
         if self._process() is not None:
             self._wait_until_it_answers(time.monotonic() + timeout_s)
             return
@@ -117,7 +120,11 @@ class EmbeddedKafka:
             )
             started = psutil.Process(self._child.pid).create_time()
             self.pid_file.write_text(f"{self._child.pid} {started}\n")
-        self._wait_until_it_answers(deadline)
+        try:
+            self._wait_until_it_answers(deadline)
+        except BaseException:
+            self.stop()
+            raise
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> bool:
         """Stop Kafka with SIGTERM, after `timeout_s` with SIGKILL; its data is kept. False if it was not running."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +16,7 @@ from controller.bus.topics import TopicNames, ensure_topics, live_topics
 from controller.cli.options import new_group
 from controller.cli.run.kafka_acls import acls
 from controller.domain.errors import ConfigError
+from controller.process.detached import RUNNING
 from controller.process.paths import RUN, check_folder
 from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.kafka_cluster.cluster import KafkaCluster
@@ -53,9 +57,10 @@ def up(
     asked = (nodes or 1) > 1 or secure or bool(user)
     if not (asked or cluster.exists):
         kafka = EmbeddedKafka(folder, port=port)
-        kafka.start()
-        ensure_topics(kafka.bootstrap, live_topics(names))
-        _print_facts(_facts_of(kafka), as_json)
+        with _telling_interrupt(folder, lambda: kafka.pid is not None):
+            kafka.start()
+            ensure_topics(kafka.bootstrap, live_topics(names))
+            _print_facts(_facts_of(kafka), as_json)
         return
     if (folder / "server.properties").exists():
         raise ConfigError(f"{folder} holds a single Kafka without logins: give another --dir")
@@ -64,9 +69,10 @@ def up(
         cluster.create(nodes or len(known.nodes), secure or known.secure, user or known.users, port)
     else:
         cluster.create(nodes or 1, secure, user or (), port)
-    cluster.start()
-    cluster.prepare(names, live_topics(names))
-    _print_facts(cluster.facts(), as_json)
+    with _telling_interrupt(folder, lambda: RUNNING in cluster.states().values()):
+        cluster.start()
+        cluster.prepare(names, live_topics(names))
+        _print_facts(cluster.facts(), as_json)
 
 
 @app.command()
@@ -85,6 +91,19 @@ def status(folder: Folder = DEFAULT_FOLDER, as_json: AsJson = False) -> None:
     _print_facts(facts, as_json)
     if not facts["up"]:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _telling_interrupt(folder: Path, runs: Callable[[], bool]) -> Iterator[None]:
+    """Start Kafka within; Ctrl-C says whether it runs now, as it may have run before."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        left = (
+            f"Kafka runs: `ballast kafka down --dir {shlex.quote(str(folder))}` stops it" if runs() else "no Kafka runs"
+        )
+        typer.echo(f"ballast: interrupted; {left}", err=True)
+        raise
 
 
 def _facts_of(kafka: EmbeddedKafka) -> dict[str, Any]:

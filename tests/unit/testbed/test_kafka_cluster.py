@@ -9,6 +9,7 @@ import socket
 import ssl
 import stat
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 import yaml
@@ -17,7 +18,7 @@ from controller.bus.security import check_client_settings
 from controller.cli.main import main
 from controller.config.load import load_settings
 from controller.domain.errors import BallastError, ConfigError
-from controller.testbed.kafka import KafkaNotStarted
+from controller.testbed.kafka import EmbeddedKafka, KafkaNotStarted
 from controller.testbed.kafka_cluster.cluster import KafkaCluster
 from controller.testbed.kafka_cluster.logins import Logins
 from controller.testbed.kafka_cluster.node_settings import node_properties
@@ -143,6 +144,28 @@ def test_a_port_in_use_leaves_the_folder_alone(tmp_path: Path, capsys: pytest.Ca
             main(["kafka", "up", "--nodes", "3", "--dir", str(tmp_path / "k"), "--port", str(port)])
     assert f"--port {port}: 127.0.0.1:{port} cannot be listened on" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ran", [False, True])
+def test_an_interrupted_start_leaves_no_kafka_and_says_so(
+    ran: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`ran`: one that somebody else has started goes on."""
+    program = ["sleep", "60"]
+    folder = tmp_path / "a b"
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "meta.properties").touch()
+    monkeypatch.setattr(EmbeddedKafka, "_command", lambda *_: program)
+    monkeypatch.setattr(EmbeddedKafka, "_wait_until_it_answers", lambda *_: None)
+    if ran:
+        EmbeddedKafka(folder).start()
+    monkeypatch.setattr(EmbeddedKafka, "_wait_until_it_answers", MagicMock(side_effect=KeyboardInterrupt))
+    with pytest.raises(SystemExit) as ended:
+        main(["kafka", "up", "--dir", str(folder)])
+    left = f"Kafka runs: `ballast kafka down --dir '{folder}'` stops it" if ran else "no Kafka runs"
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.strip() == f"ballast: interrupted; {left}"
+    assert EmbeddedKafka(folder).stop() is ran
 
 
 def test_a_single_kafka_is_not_taken_for_a_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
