@@ -8,6 +8,7 @@ traceback means a bug.
 from __future__ import annotations
 
 import difflib
+import errno
 import importlib
 import os
 import sys
@@ -107,13 +108,28 @@ COMMANDS: Mapping[str, Command] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point of the installed script; always raises SystemExit."""
-    _replace_closed_output()
+    _replace_closed_streams()
     given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        _run(given, quick=arguments is None)
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EPIPE):
+            raise
+        sys.stdout = None  # otherwise its last flush fails as well
+        if error.errno != errno.EPIPE:  # else whoever reads it has had enough
+            print(
+                f"ballast: cannot write the output: {error.strerror}; make room, or send it elsewhere", file=sys.stderr
+            )
+        raise SystemExit(1) from None
+
+
+def _run(given: Sequence[str], quick: bool) -> None:
+    """Run a command, or print what there is; raises SystemExit. `quick`: import modules of commands quickly."""
     if not given or given[0] in ("--help", "-h", "help"):
-        print(overview())
+        print(overview(), flush=True)
         raise SystemExit(0)
     if given[0] == "--version":
-        print(f"ballast {controller.__version__}")
+        print(f"ballast {controller.__version__}", flush=True)
         raise SystemExit(0)
     command = COMMANDS.get(given[0])
     if command is None:
@@ -122,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"ballast: no command {given[0]!r}; {hint}", file=sys.stderr)
         raise SystemExit(2)
     try:
-        quick = arguments is None and command.module.startswith(QUICK)
+        quick = quick and command.module.startswith(QUICK)
         app = getattr((import_quickly if quick else importlib.import_module)(command.module), command.app)
         code = app(args=given[1:], prog_name=f"ballast {given[0]}", standalone_mode=False)
     except BallastError as error:
@@ -136,11 +152,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     raise SystemExit(code or 0)
 
 
-def _replace_closed_output() -> None:
-    """Write to nowhere instead of an output that was closed (`>&-`), whose number the next file would get otherwise."""
-    for name in ("stdout", "stderr"):
+def _replace_closed_streams() -> None:
+    """Read nothing from an input that was closed (`<&-`), and write an output (`>&-`) to nowhere. The next file would
+    get its number otherwise."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _usage_text(error: BaseException, command: str) -> str:

@@ -36,7 +36,7 @@ _OF_YAML = re.compile(r".|<[a-z ]+>")
 def read_text(path: Path, what: str) -> str:
     """The text of a file that a user named. Raises ConfigError, with `what` it should be, if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # without the mark that editors of Windows write first
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "is no UTF-8 text: save it as UTF-8"
         raise ConfigError(f"cannot read {what} {path}: {reason}") from None

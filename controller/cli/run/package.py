@@ -6,6 +6,7 @@ imports; the libraries that it needs must be in the executors' Python environmen
 
 from __future__ import annotations
 
+import contextlib
 import zipfile
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ import typer
 from controller import __version__
 from controller.cli.options import new_app, report_errors
 from controller.cli.show import emit_text
-from controller.domain.errors import ConfigError
+from controller.domain.errors import BallastError, ConfigError
 from controller.process.paths import CODE, PACKAGED
 
 PACKAGES = ("controller", "jobs", "schemas")
@@ -46,10 +47,17 @@ def write_zip(place: Path, code: Path = CODE) -> int:
     found = (file for name in PACKAGES for file in (code / name).rglob("*.py"))
     modules = sorted(file for file in found if shipped not in file.parents)
     part = place.with_name(f"{place.name}.part")
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-        for module in modules:
-            entry = zipfile.ZipInfo(module.relative_to(code).as_posix(), MOMENT)
-            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-            archive.writestr(entry, module.read_bytes())
-    part.replace(place)
+    try:
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            for module in modules:
+                entry = zipfile.ZipInfo(module.relative_to(code).as_posix(), MOMENT)
+                entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+                archive.writestr(entry, module.read_bytes())
+        part.replace(place)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise BallastError(
+            f"cannot write {place}: {error.strerror or error}; make room there, or give another file"
+        ) from None
     return len(modules)

@@ -28,8 +28,11 @@ _PAGE = "docs/operations.md#disk"
 class NoRoom(BallastError, DeltaError):
     """Raised when the disk of a table is full: nothing was written, or what was is no part of the table.
 
-    It is an error of delta-rs as well: whoever tries a write again does so with this one, too.
+    It is an error of delta-rs as well: whoever tries a write again does so with this one, too. `what`: without what to
+    do, for those whose tables are not at `tables.root`.
     """
+
+    what = ""
 
 
 @contextmanager
@@ -91,7 +94,7 @@ def _no_room(uri: str) -> NoRoom:
         with contextlib.suppress(OSError):
             usage = shutil.disk_usage(folder)
             left = f" ({usage.free // 1024:,} KiB of {usage.total // 1024**2:,} MiB are free)"
-    return NoRoom(
-        f"no room for table {without_login(uri)}: the disk of that folder is full{left}; make room there, or give "
-        f"tables.root a larger one ({_PAGE})"
-    )
+    what = f"no room for table {without_login(uri)}: the disk of that folder is full{left}"
+    error = NoRoom(f"{what}; make room there, or give tables.root a larger one ({_PAGE})")
+    error.what = what
+    return error

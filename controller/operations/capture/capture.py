@@ -7,8 +7,10 @@ counts for nothing.
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +20,11 @@ import yaml
 
 import controller
 from controller.config.settings import Settings
-from controller.domain.errors import ConfigError
+from controller.domain.errors import BallastError, ConfigError
 from controller.ledger.append import append
 from controller.ledger.projections import Projections
 from controller.ledger.snapshots import Snapshots
+from controller.ledger.store.room import NoRoom
 from controller.ledger.tables import TableRoot
 from controller.operations.capture.about import TABLES_FOLDER, write_about
 from controller.operations.capture.config_file import config_text
@@ -48,6 +51,27 @@ def capture(settings: Settings, folder: Path, since_ms: int, until_ms: int, hash
     of = read_slice(reader, since_ms, until_ms)
     loads = read_loads(reader, of, reader.window_ms)
     hashing = hashing_of(of, read_rounds(reader, of), loads) if hash_names else None
+    with _filling(folder):
+        return _write(settings, folder, reader, of, hashing)
+
+
+@contextmanager
+def _filling(folder: Path) -> Iterator[None]:
+    """Write the slice within. Raises BallastError for a full disk: only the folder of the command line is written."""
+    try:
+        yield
+    except NoRoom as full:
+        what = full.what or str(full)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        what = f"no room for the slice in {folder}: {error.strerror}"
+    else:
+        return
+    raise BallastError(f"{what}; remove {folder}, and make room there or give a folder of another disk")
+
+
+def _write(settings: Settings, folder: Path, reader: Reader, of: Slice, hashing: Hashing | None) -> dict[str, Any]:
     make_folder(folder)
     writer = _Writer(TableRoot(folder / TABLES_FOLDER))
     for name, rows in _loads(reader, of, hashing):
@@ -56,17 +80,17 @@ def capture(settings: Settings, folder: Path, since_ms: int, until_ms: int, hash
     _write_rest(writer, reader, of, hashing)
     _write_state(writer, of, hashing)
     cluster = HASHED_CLUSTER if hashing else settings.cluster.name
-    text = config_text(reader, settings, until_ms, cluster)
+    text = config_text(reader, settings, of.until_ms, cluster)
     (folder / CONFIG).write_text(_with_aliases(text, hashing), encoding="utf-8")
     about = {
         "v": 1,
         "captured_by": controller.__version__,
         "cluster": cluster,
-        "since_ms": since_ms,
-        "until_ms": until_ms,
+        "since_ms": of.since_ms,
+        "until_ms": of.until_ms,
         "first_seq": int(pc.min(of.entries["seq"]).as_py()),
         "last_seq": int(pc.max(of.entries["seq"]).as_py()),
-        "names_hashed": hash_names,
+        "names_hashed": hashing is not None,
         "rounds": rounds,
         "rounds_unlike": hashing.unlike if hashing else [],
         "rows": dict(writer.rows),

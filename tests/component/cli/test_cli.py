@@ -707,6 +707,16 @@ def test_a_closed_output_is_no_error(closed: str, run: ShortRun) -> None:
     assert (done.returncode, done.stderr, bool(done.stdout)) == (0, "", closed == "2>&-")
 
 
+@pytest.mark.parametrize("line", ["--help", "--version", "completion bash", "rounds --help"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_that_takes_nothing_is_told_in_one_line(line: str, unbuffered: str) -> None:
+    command = f"{sys.executable} -m controller.cli.main {line} > /dev/full"
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=ROOT, env=env, check=False)
+    told = "ballast: cannot write the output: No space left on device; make room, or send it elsewhere\n"
+    assert (done.returncode, done.stderr) == (1, told)
+
+
 def test_configuration_is_shown_with_origins(document: Any) -> None:
     shown = document("config show")
     assert shown["keys"]["kafka.bootstrap_servers"] == {"value": "127.0.0.1:1", "origin": "override"}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pyarrow.compute as pc
 import pytest
@@ -21,8 +24,10 @@ from controller.domain.settings.placement import IsolationPolicy
 from controller.ledger.follower import Follower
 from controller.ledger.journal_commit import Journal
 from controller.ledger.snapshots import Snapshots
+from controller.ledger.store import room
 from controller.ledger.tables import TableRoot
 from controller.loads.recorded import Overrides
+from controller.operations.capture import capture
 from controller.operations.text import time_text
 from controller.ui.page import Page
 from controller.ui.security import Rules, hosts_of
@@ -52,6 +57,24 @@ def captured(ballast: Ballast, folder: Path, *more: str, since: int = START_MS) 
     code, out, err = ballast("capture", str(folder), "--since", str(since), *more, "--json")
     assert (code, err) == (0, "")
     return dict(json.loads(out))
+
+
+def test_a_full_disk_is_that_of_the_slice(ballast: Ballast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    folder = tmp_path / "slice"
+    to_do = f"; remove {folder}, and make room there or give a folder of another disk\n"
+    monkeypatch.setattr(capture, "write_about", full)
+    code, _, err = ballast("capture", str(folder), "--since", str(START_MS))
+    assert (code, err) == (1, f"ballast: no room for the slice in {folder}: No space left on device{to_do}")
+    shutil.rmtree(folder)
+    monkeypatch.setattr(room, "_try_to_write", full)
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: MagicMock(total=3 << 20, free=4096))
+    code, _, err = ballast("capture", str(folder), "--since", str(START_MS))
+    assert code == 1
+    assert err.startswith(f"ballast: no room for table {folder}/tables/")
+    assert err.endswith(f"(4 KiB of 3 MiB are free){to_do}")
 
 
 def test_all_of_a_run_is_the_run_again(ballast: Ballast, ask: Ask, run: ShortRun, tmp_path: Path) -> None:

@@ -35,6 +35,11 @@ def running(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
+def test_a_closed_input_is_an_empty_one() -> None:
+    done = subprocess.run(["sh", "-c", f"{' '.join(BALLAST)} <&-"], capture_output=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", DEFAULTS)
+
+
 def ask(process: subprocess.Popen[bytes], raw: bytes) -> dict[str, Any]:
     """One line out and its answer in, before the next one is sent."""
     assert process.stdin is not None

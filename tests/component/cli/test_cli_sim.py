@@ -31,6 +31,11 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def test_the_mark_at_the_beginning_of_a_file_is_no_command(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    file.write_text(f"# a comment\n{TINY}", encoding="utf-8-sig")
+    assert sim(capsys, file)[0] == 0
+
+
 def test_a_file_without_results_is_carried_out_and_its_results_are_printed(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
