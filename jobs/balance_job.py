@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
+from controller.bus.failures import describe_kafka_in_spark, describe_spark_error
 from controller.config.http_access import http_access
 from controller.config.load import load_settings
 from controller.config.settings import Settings
@@ -36,7 +37,6 @@ from controller.service.health import HealthServer
 from controller.service.start_checks import check_job
 from jobs.control_runner import ControlRunner
 from jobs.engine import EngineWatch
-from jobs.failures import in_one_line, of_kafka
 from jobs.session import build_session
 from jobs.signals import StartInterrupt, stop_on_jvm_signals, stop_on_signals
 from jobs.spark_context import quieten
@@ -84,7 +84,7 @@ def main(argv: Sequence[str]) -> int:
             return EXIT_INTERRUPTED
         code = exit_code(error)
         print(f"ballast: {_one_line(error, client, servers)}", file=sys.stderr, flush=True)
-        told = isinstance(error, BallastError | DeltaError) or bool(of_kafka(error, client, servers))
+        told = isinstance(error, BallastError | DeltaError) or bool(describe_kafka_in_spark(error, client, servers))
         if code == EXIT_FAILED and not told:
             log.error("the job failed", exc_info=error)
         return code
@@ -177,4 +177,4 @@ def _one_line(error: BaseException, client: Mapping[str, object], servers: str =
     """Of our own errors and the table store's all of it, as the cause comes last; of Spark's what matters."""
     if isinstance(error, BallastError | DeltaError):
         return describe_error(error)
-    return in_one_line(error, client, servers)
+    return describe_spark_error(error, client, servers)

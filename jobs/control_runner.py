@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from controller.bus.failures import describe_spark_error
 from controller.bus.producer import JsonProducer
 from controller.bus.reach import Reaches, SourceSettings
 from controller.bus.topic_owner import TopicOwner
@@ -43,7 +44,6 @@ from controller.service.tables import ControlTables
 from controller.service.topic_claim import TopicClaim
 from jobs.control_query import control_checkpoint, remove_old_checkpoints, start_control, stop_control
 from jobs.engine import EngineWatch
-from jobs.failures import in_one_line
 from jobs.spark_context import local_instead
 
 log = logging.getLogger(__name__)
@@ -141,7 +141,7 @@ class ControlRunner:
         if self._query is not None and not self._query.isActive:
             reason = self._query.exception()
             kafka = self._settings.kafka
-            why = in_one_line(reason, kafka.client, kafka.bootstrap_servers) if reason else "no reason"
+            why = describe_spark_error(reason, kafka.client, kafka.bootstrap_servers) if reason else "no reason"
             return BallastError(f"the control query ended: {why}")
         return None
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
+from controller.bus.failures import describe_spark_error
 from controller.bus.security import spark_options
 from controller.bus.topics import ensure_topics, live_topics, replay_topics
 from controller.config.settings import Settings
@@ -18,7 +19,6 @@ from controller.loads.metrics import LoadsMetrics
 from controller.loads.settings import LoadsSettings
 from controller.process.clock import boot_ms
 from controller.service.arguments import Arguments
-from jobs.failures import in_one_line
 from jobs.loads_batch import BatchReport
 from jobs.loads_query import LoadsQuery, start_loads
 from schemas.catalog import LOAD_TABLES
@@ -59,7 +59,7 @@ class LoadsRunner:
         if not self._loads.query.isActive:
             reason = self._loads.query.exception()
             kafka = self._settings.kafka
-            why = in_one_line(reason, kafka.client, kafka.bootstrap_servers) if reason else "no reason"
+            why = describe_spark_error(reason, kafka.client, kafka.bootstrap_servers) if reason else "no reason"
             return BallastError(f"the loads query ended: {why}")
         if boot_ms() - self._lost_checked_ms > 5_000:
             self._lost_checked_ms = boot_ms()

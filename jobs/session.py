@@ -22,8 +22,8 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from controller.domain.errors import ConfigError
-from controller.process.java_text import utf8_locale
 from controller.process.paths import CONF, JARS, SET_UP, jars_of
+from controller.process.setup_java import utf8_locale
 from controller.process.spark_submit import check_master
 
 LOCAL_CONF = CONF / "spark" / "local.conf"

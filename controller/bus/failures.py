@@ -11,11 +11,13 @@ from contextlib import contextmanager
 
 from kafka.errors import KafkaError
 
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, first_line, without_login
 
 PAGE = "docs/security.md#kafka"
 READ, WRITE, CREATE, DESCRIBE_CONFIGS = "Read", "Write", "Create", "DescribeConfigs"  # as Kafka's own tools name them
 UNKNOWN = ""  # an operation that the error does not tell
+_CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
+_SAYS_NOTHING = "An error occurred while calling "  # py4j's first line; the Java error follows in the next one
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 # Of Spark's client, or of ours in a function that Spark called, somewhere in a text of hundreds of lines.
 _NAMED = re.compile(r"Not authorized to access (?:topics: \[(?P<topics>[^\]\n]+)\]|group: (?P<group>[A-Za-z0-9._-]+))")
@@ -90,6 +92,18 @@ def describe_silence_in_spark(text: str, servers: str) -> str:
     return f"Kafka at {servers} did not answer {waited}: start again when it does"
 
 
+def describe_kafka_in_spark(error: BaseException, client: Mapping[str, object], servers: str) -> str:
+    """What Kafka refused, or that it did not answer, and what to do; empty for any other error. `client`, `servers`:
+    of the settings."""
+    text = str(error)
+    return describe_refusal_in_spark(text, client) or describe_silence_in_spark(text, servers)
+
+
+def describe_spark_error(error: BaseException, client: Mapping[str, object], servers: str) -> str:
+    """The same, or of any other error the first line and the innermost cause of Spark's."""
+    return describe_kafka_in_spark(error, client, servers) or _with_cause(error)
+
+
 @contextmanager
 def telling_refusals(settings: Mapping[str, object], operation: str = UNKNOWN, topic: str = "") -> Iterator[None]:
     """Raise NoRight for what Kafka refuses inside."""
@@ -99,6 +113,16 @@ def telling_refusals(settings: Mapping[str, object], operation: str = UNKNOWN, t
         if refusal := describe_refusal(error, settings, operation, topic):
             raise NoRight(refusal) from error
         raise
+
+
+def _with_cause(error: BaseException) -> str:
+    first, text = first_line(error), str(error).strip()
+    causes = _CAUSE.findall(text)
+    cause = without_login(causes[-1].strip()) if causes else ""
+    if not text.startswith(_SAYS_NOTHING):
+        return first if cause in first else f"{first} (cause: {cause})"
+    following = [line.removeprefix(": ") for line in text.splitlines()[1:2]]
+    return cause or without_login("".join(following)) or first
 
 
 def _refused(why: str) -> str:

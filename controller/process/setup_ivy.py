@@ -15,9 +15,8 @@ from xml.sax.saxutils import quoteattr
 
 from controller.domain.errors import BallastError
 from controller.process.interrupts import run_interruptibly
-from controller.process.java_text import utf8_locale
 from controller.process.paths import SET_UP
-from controller.process.setup_java import find_java
+from controller.process.setup_java import find_java, utf8_locale
 from controller.process.setup_lock import Coordinate
 
 SETTINGS_VARIABLE = "BALLAST_IVY_SETTINGS"

@@ -1,16 +1,21 @@
-"""Finds a Java that can run Spark and Kafka: version 17 or 21 with the module jdk.incubator.vector.
+"""Finds a Java that can run Spark and Kafka: version 17 or 21 with jdk.incubator.vector. Writes text as Java reads it.
 
 JAVA_HOME is tried first, then `java` on PATH, then the usual folders; a JAVA_HOME that does not fit is reported in any
 case. PySpark's launcher always passes `--add-modules=jdk.incubator.vector`, so it does not start on a reduced runtime
 without that module.
+
+Java takes a `.properties` file for ISO-8859-1 with backslash escapes, whatever the locale; of its arguments and of file
+names, it decodes what the locale allows.
 """
 
 from __future__ import annotations
 
+import locale
 import logging
 import os
 import re
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -31,6 +36,8 @@ USUAL_PLACES = (
     "/Library/Java/JavaVirtualMachines/*/Contents/Home",
     "~/.sdkman/candidates/java/*",
 )
+UTF8_LOCALE = "C.UTF-8"
+_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", "\r": r"\r"})
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,21 @@ def find_java(environ: Mapping[str, str] | None = None, places: tuple[str, ...] 
         f"no Java 17 or 21 with the module {NEEDED_MODULE} found ({'; '.join(seen.values()) or 'no Java at all'})."
         " Install a full JDK 17 (Debian: apt-get install openjdk-17-jdk-headless) or set JAVA_HOME to one."
     )
+
+
+def property_value(text: str) -> str:
+    """The text as a value in a properties file, in ASCII."""
+    escaped = "".join(c if c.isascii() else _escape(c) for c in text.translate(_ESCAPES))
+    return f"\\{escaped}" if escaped[:1].isspace() else escaped
+
+
+def utf8_locale() -> dict[str, str]:
+    """What a JVM's environment needs besides this process's, so that it can open any path; nothing in a UTF-8 locale.
+
+    Python itself reads and writes paths as UTF-8 in the locale C, too.
+    """
+    in_force = locale.nl_langinfo(locale.CODESET).replace("-", "").lower()
+    return {} if in_force == "utf8" else {"LC_ALL": UTF8_LOCALE}
 
 
 @lru_cache(maxsize=8)  # once a process
@@ -102,3 +124,9 @@ def _examine(home: Path) -> tuple[int | None, str | None]:
     if not re.search(rf"^{re.escape(NEEDED_MODULE)}(@|$)", done.stdout, re.MULTILINE):
         return number, f"version {number} lacks the module {NEEDED_MODULE}"
     return number, None
+
+
+def _escape(char: str) -> str:
+    """Its UTF-16 units: two beyond the first 65,536 characters. Those that stand for undecodable bytes are one."""
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{unit:04x}" for unit in struct.unpack(f">{len(units) // 2}H", units))

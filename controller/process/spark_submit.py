@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from controller.domain.errors import BallastError, ConfigError, without_login
-from controller.process.java_text import utf8_locale
 from controller.process.paths import CODE, CONF, EXTRA_JARS, SET_UP, jars_of, python_path
 from controller.process.reachable import why_unreachable
-from controller.process.setup_java import find_java
+from controller.process.setup_java import find_java, utf8_locale
 
 LOCAL_SPARK_CONF = CONF / "spark" / "local.conf"
 JOB = CODE / "jobs" / "balance.py"

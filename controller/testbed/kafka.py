@@ -22,9 +22,8 @@ import psutil
 from controller.bus.cluster import cluster_id
 from controller.domain.errors import BallastError, ConfigError
 from controller.process.interrupts import check_interrupt, delay_interrupts
-from controller.process.java_text import utf8_locale
 from controller.process.paths import SET_UP, jars_of
-from controller.process.setup_java import Java, find_java
+from controller.process.setup_java import Java, find_java, utf8_locale
 from controller.testbed.kafka_settings import Door, log4j_properties, server_properties
 
 START_TIMEOUT_S = 180.0

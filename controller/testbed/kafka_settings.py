@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from controller.process.java_text import property_value
+from controller.process.setup_java import property_value
 
 # Of every node of a local Kafka, alone or with others.
 TUNING = """\

@@ -24,8 +24,7 @@ import httpx
 
 from controller.domain.errors import BallastError
 from controller.process.detached import DetachedProcess
-from controller.process.java_text import utf8_locale
-from controller.process.setup_java import find_java
+from controller.process.setup_java import find_java, utf8_locale
 from controller.testbed.kafka import free_ports
 
 START_TIMEOUT_S = 60.0

@@ -20,7 +20,7 @@ from controller.bus.rights import Role, rights_of
 from controller.bus.topics import TopicNames, TopicSpec, ensure_topics
 from controller.domain.errors import ConfigError
 from controller.process.detached import RUNNING, DetachedProcess
-from controller.process.java_text import utf8_locale
+from controller.process.setup_java import utf8_locale
 from controller.testbed.kafka import (
     SERVER_HEAP,
     START_TIMEOUT_S,

@@ -13,7 +13,7 @@ import yaml
 
 from controller.bus.rights import Role
 from controller.bus.security import LOGIN_MODULES
-from controller.process.java_text import property_value
+from controller.process.setup_java import property_value
 from controller.testbed.certificates import Authority
 from controller.testbed.secret_files import private_folder, write_secret
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from controller.bus.security import LOGIN_MODULES
-from controller.process.java_text import property_value
+from controller.process.setup_java import property_value
 from controller.testbed.kafka_cluster.logins import ADMIN, MECHANISM, NODE, Logins
 from controller.testbed.kafka_cluster.spec import LOOPBACK, ClusterSpec
 from controller.testbed.kafka_settings import TUNING

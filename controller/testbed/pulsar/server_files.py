@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from controller.process.java_text import property_value
+from controller.process.setup_java import property_value
 from controller.testbed.pulsar.spec import BOOKIE, CLUSTER_NAME, ZOOKEEPER, ClusterSpec
 
 SESSION_TIMEOUT_MS = 10_000  # shipped: 30 s, for which a killed broker's bundles are served by nobody

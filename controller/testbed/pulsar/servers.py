@@ -10,7 +10,7 @@ from pathlib import Path
 
 from controller.process.detached import PAUSED, RUNNING, DetachedProcess
 from controller.process.interrupts import run_interruptibly
-from controller.process.java_text import utf8_locale
+from controller.process.setup_java import utf8_locale
 from controller.testbed.pulsar import jvm, server_files
 from controller.testbed.pulsar.admin import LocalAdmin
 from controller.testbed.pulsar.cgroups import CpuGroup

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.process.java_text import property_value, utf8_locale
+from controller.process.setup_java import property_value, utf8_locale
 from controller.process.spark_submit import LOCAL_SPARK_CONF, spark_environment
 from controller.testbed.kafka_cluster.logins import Logins
 from controller.testbed.kafka_cluster.node_settings import node_properties
