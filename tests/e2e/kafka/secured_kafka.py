@@ -33,7 +33,7 @@ def secured_kafka(folder: Path, password: str) -> Iterator[Secured]:
     login = f'{LOGIN_MODULES["PLAIN"]} required user_{USER}="{escaped}";'
     settings = {
         "sasl.enabled.mechanisms": "PLAIN",
-        "plain.sasl.jaas.config": login.replace("\\", "\\\\"),  # a properties file eats one level
+        "plain.sasl.jaas.config": login,
         "ssl.keystore.location": str(store),
         "ssl.keystore.type": "PKCS12",
         "ssl.keystore.password": STORE_PASSWORD,
