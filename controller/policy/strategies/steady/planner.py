@@ -129,9 +129,9 @@ class Planner:
         found = self._free_of(source)
         if found is None:
             return False
-        targets, lower = self._targets(source, active, found), self._lower_targets(source, found)
+        targets = self._targets(source, active, found)
         if not len(targets):
-            targets = lower
+            targets = self._lower_targets(source, found)
         if not len(targets):
             self.log.deny(source, Reason.UNDER_PROVISIONED if self.model.short[source] else Reason.NO_TARGET)
             return False
@@ -162,6 +162,7 @@ class Planner:
             return False
         if last is not None and self._move_best(source, pairs.within(last)):
             return True
+        lower = self._lower_targets(source, found)
         if len(lower) and self._move_best(source, evaluate(self.model, close, lower, self.caps).within(first[0])):
             return True
         self._deny(source, judged, largest, boundary)
