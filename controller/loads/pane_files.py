@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from controller.loads.layout import BUNDLE, MARKER
 from controller.loads.packing import pack, unpack
@@ -25,8 +24,10 @@ _PARQUET = b"PAR1"  # what a file begins with; an Arrow stream does not
 def make_file(panes: pa.Table, marker: Mapping[str, str | int]) -> bytes:
     """A Parquet file of the table, with settings like `driver_writer.parquet_of`. `marker`: the columns that identify
     the batch."""
+    from pyarrow.parquet import write_table  # most tasks make no file, and with it comes TLS
+
     sink = pa.BufferOutputStream()
-    pq.write_table(
+    write_table(
         fill_columns(PANES, panes, marker),
         sink,
         compression="SNAPPY",
@@ -49,7 +50,9 @@ def unpack_panes(part: bytes) -> pa.Table:
     """The panes that were packed either way, without the marker's columns."""
     if not part.startswith(_PARQUET):
         return unpack(part)
-    rows = pq.ParquetFile(pa.BufferReader(part)).read()
+    from pyarrow.parquet import ParquetFile
+
+    rows = ParquetFile(pa.BufferReader(part)).read()
     return pa.table({name: rows[name] for name in rows.column_names if name not in MARKER})
 
 
