@@ -22,8 +22,8 @@ class TestBrokersThatGetNothing:
 
     def cluster(self, most: int | None) -> ClusterBuilder:
         """Five small brokers that hold 40 bundles each, and seven that hold 20."""
-        built = loads(*[20.0] * 5, parts=40)
-        for at, percent in enumerate((78.0, 70.0, 62.0, 60.0, 58.0, 54.0, 46.0)):
+        built = loads(*[10.0] * 5, parts=40)
+        for at, percent in enumerate((82.0, 74.0, 66.0, 60.0, 56.0, 54.0, 52.0)):
             built.broker(f"c{at}", cpu=percent)
             for _ in range(20):
                 built.bundle(f"c{at}", cpu=percent / 20)
@@ -33,8 +33,8 @@ class TestBrokersThatGetNothing:
     def test_the_others_are_balanced(self) -> None:
         built = live(self.cluster(most=40), 10)
         others = used(built, *(f"c{at}" for at in range(7)))
-        assert max(others) < 68.0
-        assert min(others) > 52.0
+        assert max(others) < 70.0
+        assert min(others) > 57.0
 
     def test_those_that_get_something_count_for_the_level(self) -> None:
         built = live(self.cluster(most=None), 10)
