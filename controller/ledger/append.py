@@ -22,7 +22,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from controller.domain.errors import BallastError
 from controller.ledger.delta_log import DeltaLog
 from controller.ledger.store.room import writing
-from controller.ledger.tables import TableRoot, as_root, for_table
+from controller.ledger.tables import TableRoot, as_root, for_table, no_column
 from controller.process.clock import wall_ms
 from schemas.arrow import arrow_schema, arrow_table
 from schemas.catalog import TABLES
@@ -114,7 +114,7 @@ def _store(log: DeltaLog, table: DeltaTable, file: bytes) -> AddAction:
     columns = {f.name for f in table.schema().fields}
     unknown = [column for column in parquet.schema.names if column not in columns]
     if unknown:
-        raise BallastError(f"{table.table_uri} has no column {', '.join(unknown)}: start the job, which adds it")
+        raise no_column(table, ", ".join(unknown))
     path = f"part-00000-{uuid4()}-c000.snappy.parquet"
     with log.data_files.open_output_stream(path) as stream:
         stream.write(file)

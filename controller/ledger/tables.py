@@ -175,7 +175,7 @@ def for_table(table: DeltaTable, rows: pa.Table) -> pa.Table:
         return rows
     for name in set(rows.column_names) - set(columns):
         if rows[name].null_count < rows.num_rows:
-            raise BallastError(f"{table.table_uri} has no column {name}: start the job, which adds it")
+            raise no_column(table, name)
     types = pa.schema(table.schema().to_arrow())
     kept = [name for name in rows.column_names if name in columns]
     added = [types.field(name) for name in columns if name not in rows.column_names]
@@ -183,6 +183,11 @@ def for_table(table: DeltaTable, rows: pa.Table) -> pa.Table:
         [*(rows[name] for name in kept), *(pa.nulls(rows.num_rows, f.type) for f in added)],
         schema=pa.schema([*(rows.schema.field(name) for name in kept), *added]),
     )
+
+
+def no_column(table: DeltaTable, names: str) -> BallastError:
+    """The error for rows with columns that the table lacks."""
+    return BallastError(f"{table.table_uri} has no column {names}: start the job, which adds it")
 
 
 def check_protocol(table: DeltaTable, uri: str) -> None:

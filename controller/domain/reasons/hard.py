@@ -86,7 +86,8 @@ HARD: Mapping[Reason, Explained] = {
     Reason.EXTERNAL_LOAD: Explained(
         ("at {score}, most of it not from its bundles", "something other than its bundles keeps it busy"),
         "The broker is far busier than the traffic of its bundles explains, and none that it has left is worth a move.",
-        "Look at the machine: other processes, compaction, garbage collection; in its network backups, old messages.",
+        "Look at the machine: other processes, compaction, garbage collection; on its network, backups and reads of "
+        "old messages.",
     ),
     Reason.SLOW_BROKER: Explained(
         (

@@ -111,7 +111,12 @@ def _rounds_of_ended(bundles: BundleStates, rising: Bools, fallen: Bools, down: 
 
 def count_spikes(spikes: Floats, ended: Floats) -> Floats:
     """[B] the spikes of brokers after a round in which rises of `ended` rounds [B] ended (0: none)."""
-    return spikes * (1 - 1 / REMEMBERED) + ((ended > 0) & (ended <= SPIKE_ROUNDS))
+    return spikes * (1 - 1 / REMEMBERED) + is_spike(ended)
+
+
+def is_spike(ended: Floats) -> Bools:
+    """Whether a rise of so many rounds that ended (0: none) was a spike."""
+    return np.asarray((ended > 0) & (ended <= SPIKE_ROUNDS))
 
 
 def rounds_of_spikes(brokers: BrokerStates) -> Floats:

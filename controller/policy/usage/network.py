@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from controller.domain.load import RESOURCE_SCALES, RESOURCES, UNKNOWN
-from controller.policy.usage.bursts import LEAST_SPIKE, SPIKE_ROUNDS, Bools, rounds_of_spikes
+from controller.policy.usage.bursts import LEAST_SPIKE, SPIKE_ROUNDS, Bools, is_spike, rounds_of_spikes
 from controller.policy.usage.drivers import DRIVERS
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.seen import FULL, Seen
@@ -27,6 +27,7 @@ from controller.policy.view.frame import Frame, Ints
 from controller.policy.view.median import median
 
 BYTES = dict(zip(NETWORKS, ("throughput_in", "throughput_out"), strict=True))  # of bundles, by network
+_SCALES = np.array([RESOURCE_SCALES[RESOURCES.index(name)] for name in NETWORKS], np.float64)
 PACE = 0.25  # of a difference that may be noise, each round
 AT_ONCE = 0.12  # of a reading: no noise
 MISCOUNTED = 3.0  # times a reading
@@ -56,17 +57,17 @@ def follow_networks(model: UsageModel, frame: Frame, seen: Seen) -> tuple[UsageM
         rising_in=received.rising,
         surplus_out=sent.surplus,
         rising_out=sent.rising,
-        spikes=before.spikes + ((ended > 0) & (ended <= SPIKE_ROUNDS)),
+        spikes=before.spikes + is_spike(ended),
     )
     likely = rounds_of_spikes(before) > 0
-    corrections, spikes = (
-        np.column_stack([np.rint(amount * RESOURCE_SCALES[RESOURCES.index(name)]) for name, amount in columns])
-        for columns in (
-            zip(NETWORKS, (received.correction, sent.correction), strict=True),
-            zip(NETWORKS, (np.where(likely, network.spike, 0.0) for network in (received, sent)), strict=True),
-        )
-    )
-    return replace(model, brokers=brokers), corrections.astype(np.int64), spikes.astype(np.int64)
+    corrections = _whole(received.correction, sent.correction)
+    spikes = _whole(np.where(likely, received.spike, 0.0), np.where(likely, sent.spike, 0.0))
+    return replace(model, brokers=brokers), corrections, spikes
+
+
+def _whole(received: Floats, sent: Floats) -> Ints:
+    """[B x NETWORKS] as estimates have them."""
+    return np.rint(np.column_stack([received, sent]) * _SCALES).astype(np.int64)
 
 
 def _follow_network(name: str, frame: Frame, seen: Seen, before: Floats, rising: Floats) -> _Network:

@@ -76,12 +76,12 @@ class Usage:
         now[:, NETWORK] += estimates.correction / _SCALES[NETWORK]
         over = np.nan_to_num(snapshot.utilisation) > IMPOSSIBLE_FACTOR
         explained = _explained(snapshot, cost[CPU], over[:, CPU])
-        backlogs_s = _backlogs_s(snapshot)
+        backlogs_s, limit = _backlogs_s(snapshot), _limits(snapshot)
         misread = over & (np.arange(len(RESOURCES)) != CPU)
         now[misread] = np.nan  # one limit is wrong: the other resources still tell
         return cls(
             now=now,
-            limit=_limits(snapshot),
+            limit=limit,
             passing=estimates.burst / _SCALES,
             known_bursts=_known_bursts(snapshot, estimates),
             spike=_spikes(estimates),
@@ -98,7 +98,7 @@ class Usage:
             backlog_s=backlogs_s,
             impossible=over[:, CPU] & ~explained,
             explained=explained,
-            blind=_is_blind(snapshot) | misread.any(axis=1),
+            blind=_is_blind(snapshot, limit) | misread.any(axis=1),
             rounds=estimates.rounds,
             wander=estimates.wander_permille / PERMILLE,
         )
@@ -180,9 +180,9 @@ def _backlogs_s(snapshot: Snapshot) -> Floats:
     return np.where((backlog_s > most) & (behind > HALF * carried), backlog_s, 0.0)
 
 
-def _is_blind(snapshot: Snapshot) -> Bools:
+def _is_blind(snapshot: Snapshot, limit: Floats) -> Bools:
     """[B] without a resource that counts and that most others report."""
-    known = np.isfinite(snapshot.usage) & np.isfinite(_limits(snapshot))
+    known = np.isfinite(snapshot.usage) & np.isfinite(limit)
     if not snapshot.eligible.any():
         return np.zeros(len(known), bool)
     usual = (known[snapshot.eligible].mean(axis=0) > HALF) & (snapshot.weights > 0)
