@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from operator import ne
+from typing import Any
 
 import numpy as np
 
 from controller.policy.view.frame import Ints, namespaces_of, place_of
 
 FIRST_RUN = 64
+LONGEST_ROWS = 4  # times the bytes of all names
 LOOKED_UP = 32  # at most one of so many bundles, before all of them are
 
 
@@ -31,8 +33,8 @@ class Names:
     @classmethod
     def of(cls, line: list[str]) -> Names:
         """Of a line of which nothing is known."""
-        order = sorted(range(len(line)), key=line.__getitem__)
-        ordered = list(map(line.__getitem__, order))
+        order = _order_of(line)
+        ordered = list(map(line.__getitem__, order.tolist()))
         first = np.ones(len(line), bool)
         first[1:] = np.fromiter(map(ne, ordered[1:], ordered), bool, max(0, len(line) - 1))
         names = tuple(ordered if first.all() else compress(ordered, first.tolist()))
@@ -85,6 +87,32 @@ class Names:
             return np.fromiter(map(index.__getitem__, line), np.int64, len(line))
         except KeyError:
             return None
+
+
+def _order_of(line: Sequence[str]) -> Ints:
+    """[M] where the names in order stand in the line; equal ones as they stand there."""
+    rows = _rows_of(line)
+    if rows is None:
+        return np.array(sorted(range(len(line)), key=line.__getitem__), np.int64)
+    return rows.argsort(kind="stable")
+
+
+def _rows_of(line: Sequence[str]) -> np.ndarray[Any, np.dtype[np.bytes_]] | None:
+    """[M] the names in UTF-8, which sort as the names do, in a third of the time. None if one of them has a NUL, which
+    numpy takes for the end, or if a few long ones would make all rows long."""
+    text = np.frombuffer("\0".join([*line, ""]).encode("utf-8", "surrogatepass"), np.uint8)
+    ends = np.flatnonzero(text == 0)
+    if len(ends) != len(line) or not len(line):
+        return None
+    lengths = np.diff(ends, prepend=-1)
+    width = int(lengths.max())
+    if width * len(line) > LONGEST_ROWS * len(text):
+        return None
+    if width * len(line) > len(text):
+        rows = np.zeros((len(line), width), np.uint8)
+        rows[np.arange(width) < lengths[:, np.newaxis]] = text
+        text = rows
+    return text.reshape(-1).view(f"S{width}")
 
 
 def _count_equal(one: Sequence[str], at: int, other: Sequence[str], there: int) -> int:

@@ -27,7 +27,7 @@ from benchmarks.measure.figures import percentile, write
 from benchmarks.measure.result import Result, Target
 from benchmarks.pages import performance as page
 from controller.domain.settings.policy import PolicySettings
-from controller.process.collector import collect_seldom
+from controller.process.memory import settle_memory
 from controller.sim.field.cluster import draw_cluster
 from controller.sim.field.observation import Observer
 from controller.sim.field.players import StrategyPlayer
@@ -88,7 +88,7 @@ def _in_kernel_s() -> float:
 
 def figures(sizes: Sequence[tuple[int, int]], largest: bool) -> dict[str, Any]:
     """The figures of all sizes, and for the largest one also the peak resident memory of this process."""
-    collect_seldom()
+    settle_memory()
     rows = [measure(*size) for size in sizes]
     for before, row in zip([None, *rows], rows, strict=False):
         row["growth"] = round(row["cpu_worst_ms"] / before["cpu_worst_ms"], 2) if before else None
@@ -123,7 +123,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--only", help="BROKERSxBUNDLES: one size, nothing kept")
     given = parser.parse_args(argv)
     if given.only:
-        collect_seldom()
+        settle_memory()
         brokers, bundles = (int(part) for part in given.only.split("x"))
         rounds = LARGEST_ROUNDS if bundles >= LARGEST[1] else ROUNDS
         print(measure(brokers, bundles, rounds), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, "MiB")

@@ -23,7 +23,7 @@ from controller.decide.session import DecideSession
 from controller.domain.decision import Decision, DecisionKind
 from controller.domain.errors import BadRecord, BallastError
 from controller.domain.reasons.words import describe_decision
-from controller.process.collector import collect_seldom
+from controller.process.memory import settle_memory
 
 app = new_app()
 
@@ -48,7 +48,7 @@ def decide(
         settings = replace(settings, split=replace(settings.split, enabled=False))
     session = DecideSession(strategy or settings.strategy, settings)
     typer.echo(f"ballast decide: configuration: {loaded.description}", err=True)  # stdout only carries answers
-    collect_seldom()
+    settle_memory()
     try:
         answer_lines(session, sys.stdin.buffer, sys.stdout, time.perf_counter)
     except BrokenPipeError:  # the reader has gone

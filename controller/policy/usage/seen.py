@@ -39,7 +39,7 @@ class Seen:
         reports, reporter, bundle = frame.broker("reports"), frame.row("reporter"), frame.row("bundle")
         of_row = frame.row("reports")
         share = np.minimum(1.0, of_row / np.maximum(reports[reporter], 1))
-        fields = frame.row_fields[:, DRIVER_COLUMNS] / _FIELD_SCALES[DRIVER_COLUMNS]
+        fields = frame.row_fields.T[DRIVER_COLUMNS].T / _FIELD_SCALES[DRIVER_COLUMNS]  # column by column in memory
         rows = fields if (share == 1.0).all() else fields * share[:, None]
         count, size = len(frame.brokers), len(frame.bundles)
         named = sums_by(reporter, rows, count)

@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from itertools import repeat
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -292,7 +291,7 @@ def _find_namespace_runs(bundles: Sequence[str]) -> list[tuple[str, int]]:
             at += 1
             continue
         run = bundles[at : bisect_left(bundles, f"{namespace}/0y", at)]  # up to what is beyond its ranges
-        if set(map(str.rfind, run, repeat("/"))) == {len(namespace)}:
+        if "".join(run).count("/") == len(run) * (namespace.count("/") + 1):
             runs.append((namespace, len(run)))
         else:  # something follows a range
             runs += ((name.rpartition("/")[0], 1) for name in run)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -29,6 +31,21 @@ def test_any_line_after_any_other(one: list[int], other: list[int]) -> None:
     names = Names.of(named(one))
     check(names, named(one))
     check(names.follow(named(other)), named(other))
+
+
+@given(st.lists(st.text(st.sampled_from("a0b-\n\x01\xff\u0416\ud800\U0001f600\0"), max_size=6), max_size=40))
+@settings(max_examples=examples(300))
+def test_names_of_any_text_are_in_the_order_of_strings(line: list[str]) -> None:
+    check(Names.of(line), line)
+
+
+def test_one_long_name_does_not_make_all_rows_long() -> None:
+    line = [*named(list(range(999, 0, -1))), "t/" + "n" * 100_000]
+    tracemalloc.start()
+    check(Names.of(line), line)
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 5e6
 
 
 @given(st.lists(st.tuples(st.integers(0, 999), st.integers(0, 999)), max_size=LOOKED_UP // 2))
