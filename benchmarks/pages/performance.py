@@ -19,6 +19,7 @@ from benchmarks.measure.figures import RESULTS
 from benchmarks.pages.plots import SCENARIOS
 from controller.process.paths import ROOT
 
+HELD = {"one": "one worker", "two": "two workers"}
 PAGE = ROOT / "docs" / "performance.md"
 _PART = re.compile(r"(<!-- figures: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -68,10 +69,10 @@ def spark_cost(results: Mapping[str, Mapping[str, Any]]) -> str:
     figures = results.get("cluster_scale", {}).get("figures")
     if figures is None:
         return "Not measured yet.\n"
-    cost, workers = figures["cost"], figures["workers"]
+    cost, held = figures["cost"], [figures[name] for name in ("workers", "workers_small") if name in figures]
     named = [
         ("local mode", cost["local"]), ("two workers of a core", cost["cluster"]),
-        ("one worker of half a core", workers["one"]), ("two workers of half a core", workers["two"]),
+        *((f"{count} of half a core", row[key]) for row in held for key, count in HELD.items()),
         *(("two workers of a core", row) for row in figures["growth"]),
     ]  # fmt: skip
     rows = [

@@ -57,8 +57,9 @@ def test_the_spark_tables_say_what_each_row_was_measured_on() -> None:
         "cluster_scale": {
             "figures": {
                 "cost": {"local": row(250, 1), "cluster": row(250, 2)},
-                "workers": {"one": row(250, 3), "two": row(250, 4)},
-                "growth": [row(10, 5), row(1_000, 6)],
+                "workers": {"one": row(1_000, 3), "two": row(1_000, 4)},
+                "workers_small": {"one": row(250, 5), "two": row(250, 6)},
+                "growth": [row(10, 7), row(1_000, 8)],
                 "model": {"predicted": [predicted]},
             }
         }
@@ -66,8 +67,9 @@ def test_the_spark_tables_say_what_each_row_was_measured_on() -> None:
     lines = [line.split(" | ") for line in spark_cost(results).splitlines()[2:]]
     assert [(cells[0], cells[1], cells[4]) for cells in lines] == [
         ("| local mode", "250", "1"), ("| two workers of a core", "250", "2"),
-        ("| one worker of half a core", "250", "3"), ("| two workers of half a core", "250", "4"),
-        ("| two workers of a core", "10", "5"), ("| two workers of a core", "1,000", "6"),
+        ("| one worker of half a core", "1,000", "3"), ("| two workers of half a core", "1,000", "4"),
+        ("| one worker of half a core", "250", "5"), ("| two workers of half a core", "250", "6"),
+        ("| two workers of a core", "10", "7"), ("| two workers of a core", "1,000", "8"),
     ]  # fmt: skip
     assert spark_model(results).splitlines()[2] == "| 5,000 | 1,000,000 | 9.5 | 0.2 | 4,000 | 900 |"
     assert spark_cost({}) == spark_model({}) == "Not measured yet.\n"

@@ -56,8 +56,9 @@ def _template(backlog: Backlog, dice: np.random.Generator) -> Template:
     return Template(serialize(document), {name: document["totals"][name] for name in BUNDLE_FIELDS})
 
 
-def fill_backlog(bootstrap: str, topic: str, backlog: Backlog, start_ms: int) -> Sent:
-    """Send all reports in the order of their event times."""
+def fill_backlog(bootstrap: str, topic: str, backlog: Backlog, start_ms: int, partitions: int) -> Sent:
+    """Send all reports in the order of their event times. Each partition gets as many brokers: how a hash spreads
+    a few names is luck, and says nothing of those who read them."""
     made, sent = templates(backlog), Sent()
     producer = KafkaProducer(bootstrap_servers=bootstrap, acks=1, max_request_size=8 * MIB, batch_size=MIB)
     for number in range(backlog.rounds):
@@ -66,7 +67,8 @@ def fill_backlog(bootstrap: str, topic: str, backlog: Backlog, start_ms: int) ->
             body, totals = made[(number + broker) % TEMPLATES]
             name = f"b{broker:05}"
             value = stamp(body.replace(NAME.encode(), name.encode()), number + 1, at_ms)
-            producer.send(topic, key=f"{name}:8080".encode(), value=value, timestamp_ms=at_ms)
+            key, partition = f"{name}:8080".encode(), broker % partitions
+            producer.send(topic, key=key, value=value, partition=partition, timestamp_ms=at_ms)
             sent.reports += 1
             sent.size_bytes += len(value)
             for field in BUNDLE_FIELDS:

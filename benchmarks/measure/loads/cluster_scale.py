@@ -3,11 +3,12 @@
     python -m benchmarks cluster_scale
 
 Every measurement drains a topic that was filled before, in a driver process of its own, and checks each sum in the
-tables. A batch has one report of each broker. CPU seconds are those of the batches after the first two, which compile:
+tables. A batch has one report of each broker. CPU seconds are those of the batches after the first ones, which compile:
 
 - `cost`: 250 brokers of 1,000 bundles, in local mode and by two workers of a core each.
-- `workers`: three times as many batches by one worker and by two, each of them held to half a core by a cgroup quota;
-  twice, in the order one, two, two, one.
+- `workers`: 1,000 brokers that list 1,000 bundles each, by one worker and by two, each of them held to half a core by a
+  cgroup quota; twice, in the order one, two, two, one. `workers_small`: the same with 250 brokers, of which a batch is
+  short.
 - `growth`: 10, 100 and 1,000 brokers of 1,000 bundles, the busiest hundred listed and the rest as one row; and 1,000
   brokers that list all.
 - `model`: lines through `growth`, and what they say of 1,000 and 5,000 brokers.
@@ -25,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -34,7 +35,7 @@ from benchmarks.measure.loads.backlog import Backlog, fill_backlog
 from benchmarks.measure.loads.sent_reports import INTERVAL_MS, PANE_MS, check_sums
 from benchmarks.measure.loads.spark_workers import CLUSTER_CONF, pids_of, properties, running_workers
 from benchmarks.measure.result import NotMeasured, Result, Target
-from controller.bus.topics import CREATE_TIME, TopicNames, TopicSpec, ensure_topics
+from controller.bus.topics import CREATE_TIME, TopicNames, TopicSpec, delete_topics, ensure_topics
 from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
 from controller.testbed.kafka import EmbeddedKafka
@@ -44,7 +45,7 @@ from jobs.loads_query import start_loads
 from jobs.session import build_session
 
 MODULE = "benchmarks.measure.loads.cluster_scale"
-WARM_UP_BATCHES, PARTITIONS = 2, 4
+PARTITIONS = 4
 HALF_CORE = 0.5
 PAIRED = (("one", 1), ("two", 2), ("two", 2), ("one", 1))  # what changes on the machine meanwhile concerns both
 EVERY_S = 0.5  # memory is looked at
@@ -67,16 +68,25 @@ class Plan:
     bootstrap: str
     master: str
     workers: tuple[int, ...] = ()
+    warm_up: int = 2  # batches that are not counted
+
+
+class Held(NamedTuple):
+    """What workers with a quota read, and how many batches of it are not counted."""
+
+    backlog: Backlog
+    warm_up: int
 
 
 COST = Backlog(brokers=250, listed=1_000, tail=0, rounds=8)
-HELD = replace(COST, rounds=24)  # a JVM with half a core compiles for longer, and two of them twice as much
 GROWTH = (
     Backlog(10, 100, 900, 40),
     Backlog(100, 100, 900, 20),
     Backlog(1_000, 100, 900, 8),
     Backlog(1_000, 1_000, 0, 4),
 )
+# A JVM with half a core compiles for longer, and two of them twice as much.
+HELD, HELD_SMALL = Held(replace(GROWTH[-1], rounds=14), 4), Held(replace(COST, rounds=40), 16)
 QUICK = Backlog(brokers=10, listed=100, tail=900, rounds=6)
 
 
@@ -92,17 +102,18 @@ def run(folder: Path, quick: bool = False) -> Result:
         cost["cluster_to_local"] = _ratio(cost["cluster"]["us_a_stat"], cost["local"]["us_a_stat"])
         if quick:
             return Result("cluster_scale", figures)
-        figures["workers"] = _measure_workers(folder, kafka.bootstrap)
+        for name, held in (("workers", HELD), ("workers_small", HELD_SMALL)):
+            figures[name] = _measure_workers(folder / name, kafka.bootstrap, held)
         figures["growth"] = growth
         figures["model"] = fit(growth[:-1])
     return Result("cluster_scale", figures, TARGETS)
 
 
-def _measure_workers(folder: Path, bootstrap: str) -> dict[str, Any]:
+def _measure_workers(folder: Path, bootstrap: str, held: Held) -> dict[str, Any]:
     runs: dict[str, list[dict[str, Any]]] = {"one": [], "two": []}
     for number, (name, count) in enumerate(PAIRED):
         with running_workers(folder / f"held-{number}", count, HALF_CORE) as cluster:
-            runs[name].append(_measure(folder, Plan(HELD, bootstrap, *_of(cluster))))
+            runs[name].append(_measure(folder, Plan(held.backlog, bootstrap, *_of(cluster), held.warm_up)))
     found: dict[str, Any] = {name: mean_of(measured) for name, measured in runs.items()}
     found["stats_per_s"] = {name: [run["stats_per_s"] for run in measured] for name, measured in runs.items()}
     found["time_of_two_to_one"] = _ratio(found["one"]["stats_per_s"], found["two"]["stats_per_s"])
@@ -154,7 +165,7 @@ def drain(folder: Path, plan: Plan) -> dict[str, Any]:
     root = TableRoot(folder / names.prefix)
     root.create_all()
     start_ms = (int(time.time() * 1000) - backlog.rounds * INTERVAL_MS - 60_000) // PANE_MS * PANE_MS
-    sent = fill_backlog(plan.bootstrap, names.load_reports, backlog, start_ms)
+    sent = fill_backlog(plan.bootstrap, names.load_reports, backlog, start_ms, PARTITIONS)
     conf = CLUSTER_CONF if plan.workers else None
     spark = build_session("cluster-scale", conf, properties(plan.master))
     settings = LoadsSettings(
@@ -171,10 +182,11 @@ def drain(folder: Path, plan: Plan) -> dict[str, Any]:
     if loads.query.exception() is not None:
         raise NotMeasured(f"the query ended: {loads.query.exception()}")
     check_sums(root, backlog.rows_a_report, sent)
+    delete_topics(plan.bootstrap, [names.load_reports])  # a batch of them is up to 280 MB
     shuffled = _shuffled_bytes(spark)
     spark.stop()
-    (from_s, from_cpu, _), (to_s, to_cpu, _) = done[WARM_UP_BATCHES - 1], done[-1]
-    batches = [batch for _, _, batch in done[WARM_UP_BATCHES:]]
+    (from_s, from_cpu, _), (to_s, to_cpu, _) = done[plan.warm_up - 1], done[-1]
+    batches = [batch for _, _, batch in done[plan.warm_up :]]
     stats = sum(batch.reports for batch in batches) * backlog.rows_a_report
     spent = {part: to_cpu[part] - from_cpu[part] for part in to_cpu}
     return {
