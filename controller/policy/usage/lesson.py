@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.policy.usage.bursts import LEAST_SPIKE, LONGEST, NOISE_ROUNDS, count_spikes, recall, rounds_of_spikes
+from controller.policy.usage.departed import Departed, Shown, blame_bundles
 from controller.policy.usage.model import BASE_SPREAD, SPEED_SPREAD, BrokerStates, BundleStates, UsageModel
 from controller.policy.usage.seen import Seen, sum_by, weigh
 from controller.policy.view.costs import Floats
-from controller.policy.view.frame import NOBODY, Ints
 
 SURPRISE = 5.0  # standard deviations that chance does not make
 RISE_PATIENCE = 2  # rounds of a rise that nothing explains and that stays as it is, where no longer one came and went
@@ -31,7 +31,7 @@ FORGETTING = 0.02  # a round, of the uncertainty of brokers' states
 TREND_KEPT, TREND_TOLD = 0.7, 5.0  # a trend of so many standard deviations: what was learned no longer holds
 RELEARNED = 0.2  # the spread of factors then
 LATE = 0.5  # the part of a sudden change that a reading may not show yet
-SMALLEST_FACTOR = 0.1
+SMALLEST_FACTOR, LARGEST_FACTOR = 0.1, 30.0
 CERTAIN = 0.01  # of a variance, that one lesson leaves at least
 SLOWEST = 8.0
 PLAUSIBLE = 0.25  # the variance of what work costs from now on, as a share of it: seldom more than half as much again
@@ -82,13 +82,23 @@ class Parts:
 def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools, misread: Bools) -> UsageModel:
     """The model after this round. `full`: [B] whose usage is at its limit, so that it says "at least"; `misread`: [B]
     whose traffic is not believed."""
-    brokers, rows = model.brokers, Rows.of(model, seen, unit)
-    found = Surprise.of(model, seen, rows, unit, full)
+    rows, departed = Rows.of(model, seen, unit), Departed.of(model, seen)
+    found = Surprise.of(model, seen, rows, departed, unit, full)
+    gave = model.brokers.gave + departed.sum(model)
+    at_work = model.brokers.speed * found.work
+    told_nothing = found.silent
+    shown = Shown.of(model, np.where(told_nothing, 0.0, gave), at_work, found.amount, found.noise)
+    if shown.dear.any():
+        model = blame_bundles(model, seen, departed, shown, found.amount, at_work)
+        rows = Rows.of(model, seen, unit)
+        found = Surprise.of(model, seen, rows, departed, unit, full)
+    brokers = model.brokers
     surprise, parts, doubt, reading = found.amount, found.parts, found.doubt, found.reading
     stays = seen.minute_apart & ~misread & _is_same_rise(brokers.passing, surprise)
     spiked = _find_spiked(model, seen, surprise)
     brokers, held, lasted = _hold_back(brokers, surprise, found.deviation, found.silent, misread, stays, spiked)
     silent = found.silent | held
+    brokers = replace(brokers, gave=np.where(told_nothing, gave, 0.0), blame=shown.blame)
     trend = np.where(silent | full, brokers.trend, TREND_KEPT * brokers.trend + found.deviation)
     chance = ~lasted & (np.abs(surprise) <= SURPRISE * np.sqrt(parts.total + reading))
     outdated = ~silent & (~chance | (np.abs(trend) > TREND_TOLD))
@@ -135,7 +145,7 @@ class Surprise:
     deviation: Floats
 
     @classmethod
-    def of(cls, model: UsageModel, seen: Seen, rows: Rows, unit: Floats, full: Bools) -> Surprise:
+    def of(cls, model: UsageModel, seen: Seen, rows: Rows, departed: Departed, unit: Floats, full: Bools) -> Surprise:
         """Of this round."""
         brokers, work = model.brokers, _work(model.bundles, seen, rows, unit)
         expected = brokers.base + brokers.speed * work
@@ -146,7 +156,7 @@ class Surprise:
         reading = noise**2 + (LATE * seen.unshown) ** 2 + TINY
         of_bundles = sum_by(seen.reporter, rows.there**2 * rows.variance, len(brokers.names))
         parts = Parts(of_bundles, brokers.base_variance, work**2 * brokers.speed_variance)
-        doubt = _doubt(model, seen, rows, parts)
+        doubt = _doubt(model, seen, rows, departed, parts)
         silent = ~heard | (full & (amount <= 0))
         return cls(amount, silent, work, noise, reading, parts, doubt, amount / np.sqrt(doubt + reading))
 
@@ -170,7 +180,7 @@ class Taught:
         factor, variance = bundles.factor.copy(), bundles.variance.copy()
         carried, carrier = bundles.carried.copy(), bundles.carrier.copy()
         found = factor[seen.bundle] + tie * lesson
-        factor[seen.bundle] = np.clip(found, SMALLEST_FACTOR, 1 / SMALLEST_FACTOR)
+        factor[seen.bundle] = np.clip(found, SMALLEST_FACTOR, LARGEST_FACTOR)
         variance[seen.bundle] = np.maximum(rows.variance - tie * tie * certainty, CERTAIN * rows.variance)
         carried[seen.bundle], carrier[seen.bundle] = rows.load, seen.reporter
         return replace(bundles, factor=factor, variance=variance, carried=carried, carrier=carrier)
@@ -192,20 +202,16 @@ class Taught:
         )
 
 
-def _doubt(model: UsageModel, seen: Seen, rows: Rows, parts: Parts) -> Floats:
+def _doubt(model: UsageModel, seen: Seen, rows: Rows, departed: Departed, parts: Parts) -> Floats:
     """[B] variance of the sum of a broker's parts: what was left of it, and what its bundles' changes add."""
     brokers, bundles, count = model.brokers, model.bundles, len(model.brokers.names)
     change = rows.there - rows.before
     still = brokers.pinned[seen.reporter] * rows.before
     arrived = sum_by(seen.reporter, change * (change + 2 * still) * rows.variance, count)
-    here = np.full(len(bundles.names), NOBODY, np.int64)
-    here[seen.bundle] = seen.reporter
-    gone = np.flatnonzero((bundles.carrier >= 0) & (here != bundles.carrier))
-    carrier: Ints = bundles.carrier[gone].astype(np.int64)
-    load = bundles.carried[gone] * brokers.speed[carrier]
-    departed = sum_by(carrier, load * load * (1 - 2 * brokers.pinned[carrier]) * bundles.variance[gone], count)
+    left, load = departed.broker, departed.load
+    gone = sum_by(left, load * load * (1 - 2 * brokers.pinned[left]) * bundles.variance[departed.bundle], count)
     drift = FORGETTING * (parts.base + parts.speed)
-    known = np.maximum(np.nan_to_num(brokers.error) ** 2 + arrived + departed + drift, TINY)
+    known = np.maximum(np.nan_to_num(brokers.error) ** 2 + arrived + gone + drift, TINY)
     return np.where(np.isnan(brokers.error), parts.total, known)
 
 

@@ -34,7 +34,9 @@ class BrokerStates:
     `error`: standard deviation of its usage as a whole; `pinned`: how much smaller its variance is than its parts'.
     `passing`: usage beyond what can be chance, until it has lasted; `above`: rounds running of that; `stood`, `burst`,
     `since`: as of bundles; `spikes`: rises that were over at once, each of which counts less with every round. `step`:
-    how far the load of its bundles changed in the last round, as a share of the mean usage; NaN unknown. `surplus_in`,
+    how far the load of its bundles changed in the last round, as a share of the mean usage; NaN unknown. `gave`:
+    CPU that bundles which left were thought to take, until its usage tells what they took; `blame`: what that has told,
+    see `departed.py`. `surplus_in`,
     `surplus_out`: bytes/s that its network carries beyond those of its bundles; `rising_in`, `rising_out`: rounds
     running that it carried many more. `reading`: its usage in the last round;
     `read_ms`: when that figure came; `stands`: 1 when a figure came again in a later round, less with each that has not
@@ -58,6 +60,8 @@ class BrokerStates:
     burst: Floats
     since: Floats
     spikes: Floats
+    gave: Floats
+    blame: Floats
     surplus_in: Floats
     surplus_out: Floats
     rising_in: Floats

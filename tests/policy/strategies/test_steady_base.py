@@ -14,7 +14,7 @@ from benchmarks.published.case import NO_TRAFFIC, carry_out
 from benchmarks.published.clusters import ClusterBuilder, cluster, moves, splits
 from controller.domain.decision import Reason, RoundResult
 from controller.policy.strategies.steady.model import LEAST_LEVEL
-from controller.policy.strategies.steady.timing import OCCUPIED_FOR
+from controller.policy.strategies.steady.timing import OCCUPIED_FOR, PROBES
 from controller.policy.usage.bursts import PATIENCE
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.observe import observe
@@ -309,11 +309,12 @@ class TestOccupied:
             built.later()
 
     def test_below_the_threshold_it_gives_once_that_has_lasted(self) -> None:
-        """A process that warms up, or a job of ten minutes, is over before it pays."""
+        """A process that warms up, or a job of ten minutes, is over before it pays. Until then it gives a bundle or
+        two, to learn whether its bundles keep it busy."""
         built = based(0, 30, 30, 30, 10)
         built.brokers["b3"]["cpu_usage"] += 60.0
         quiet, busy = lived(built, OCCUPIED_FOR - 1), lived(built, 8)
-        assert not [move for result in quiet for move in moves(result)]
+        assert len([move for result in quiet for move in moves(result)]) <= PROBES
         assert {move.source for result in busy for move in moves(result)} == {"b3"}
 
     def test_it_is_filled_as_soon_as_the_base_falls(self) -> None:

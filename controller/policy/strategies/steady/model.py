@@ -86,6 +86,7 @@ class Model:
         self.owner: Ints = snapshot.owner.copy()
         self._avoided = _avoided(snapshot)
         self.placement_state = track_placement(snapshot)
+        self.blamed: Bools  # [B] whose bundles may be what keeps them busy: set by `_blame_bundles`
         self.set_levels()
         far = at_stake > self.levels + FAR * self.norms
         self.judged_by_bundles: Bools = usage.explained | (far & ~self.full & usage.known_bursts)
@@ -95,11 +96,15 @@ class Model:
     def _blame_bundles(self) -> None:
         """What keeps the CPU of an occupied broker busy may be its bundles all the same, if they cost a multiple of
         others: that shows when some have left. They are moved as if it were so, few at a time."""
-        usage, occupied = self.usage, self.occupied & (self.base > self.levels + OCCUPIED * self.norms)
-        if not occupied.any():
+        usage = self.usage
+        by_base = self.base > self.levels + OCCUPIED * self.norms
+        blamed = self.occupied & by_base & ~usage.proven
+        for model in (self, *self._parts):
+            model.blamed = blamed
+        if not blamed.any():
             return
         work = usage.now[:, CPU] - usage.base
-        times = np.where(occupied & (work > 0), usage.now[:, CPU] / np.where(work > 0, work, 1.0), 1.0)
+        times = np.where(blamed & (work > 0), usage.now[:, CPU] / np.where(work > 0, work, 1.0), 1.0)
         times = np.append(np.clip(times, 1.0, MOST_TIMES), 1.0)[self.snapshot.owner]
         cost = list(usage.cost)
         cost[CPU] = cost[CPU] * times
@@ -226,6 +231,11 @@ class Model:
         """[n x t] each target's score with each piece of work [C x n], all of its present load counted."""
         busy, rate = self.busy[targets].T, self.rate[targets].T
         return highest(busy[:, None, :] + work[:, :, None] * rate[:, None, :])
+
+    def excess(self, broker: int) -> float:
+        """How far it is above the level; or above its base, if bundles have shown that they are not to blame for it."""
+        base = float(self.base[broker]) if self.usage.proven[broker] else 0.0
+        return float(self.score[broker]) - max(self.level, base)
 
     def is_overloaded(self, broker: int) -> bool:
         """After the moves chosen so far."""

@@ -28,7 +28,7 @@ from controller.policy.strategies.steady.filling import FILLED
 from controller.policy.strategies.steady.model import Model
 from controller.policy.strategies.steady.pairs import Bounds, Candidates, Judged, evaluate
 from controller.policy.strategies.steady.swap import best_swap, least_loaded
-from controller.policy.strategies.steady.timing import Timing
+from controller.policy.strategies.steady.timing import PROBES, Timing
 from controller.policy.usage.drivers import DRIVER_COLUMNS
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import PERMILLE
@@ -79,6 +79,7 @@ class Planner:
         self.log.visited |= model.judged_by_bundles
         budget = snapshot.quota.allow(wanted)
         self.chosen = Choices(snapshot, model, self.log, self.evidence, budget)
+        self.chosen.left[timing.probed] = np.minimum(self.chosen.left, PROBES)[timing.probed]
         most = min(budget, int(self.chosen.left.max(initial=0)))
         self.caps = settings.caps if can_reach_caps(snapshot, settings.caps, most) else None
         self._without_swap: set[int] = set()  # sources for which none was found in this round
@@ -221,7 +222,7 @@ class Planner:
         they come last, and stay if it is hardly above the level: the larger one may move later. A pressing broker asks
         only that as many as may move in this round, from its first move on, would take something off its excess. If it
         has a larger one and is not overloaded, it keeps the smallest to the last, too, or until that one may move."""
-        usual, excess = Bounds(self.least, 0.0, self.ceiling), float(self.model.score[source] - self.model.level)
+        usual, excess = Bounds(self.least, 0.0, self.ceiling), self.model.excess(source)
         fitting = relief[relief <= max(excess, self.least)]  # a larger one cannot move, and stops none of the others
         if not len(fitting):
             return [usual], None

@@ -7,8 +7,9 @@ that is lost again before it pays. Both are bounded: nothing learned hides a bro
 rounds nobody knows yet what lasts: a cluster in which no broker is overloaded may just be having a burst, and is
 watched, unless a broker is far above the level and the brokers altogether are uneven. Where CPU is nearly idle and does
 not follow traffic, nobody knows how much of it a move would shift: a broker is relieved for its CPU only if its reading
-is far above the level. A broker that something else keeps above the level is relieved once that has lasted, or at once
-if it is overloaded. `filling` tells who wants filling.
+is far above the level. A broker that something else seems to keep above the level is relieved once that has lasted, or
+at once if it is overloaded; before, it gives a bundle or two, as what they take with them tells whether it is so
+(`policy/usage/departed`). `filling` tells who wants filling.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ BROKERS = (6, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096)
 BEGIN_ERRORS = (2.0, 2.15, 2.4, 2.65, 2.9, 3.1, 3.3, 3.5, 3.7, 3.85, 4.0)
 END_ERRORS = 1.5  # and to which
 OCCUPIED_FOR = LONGEST + 1  # rounds, before what keeps a broker busy besides its bundles counts as there to stay
+PROBED_AFTER = 4  # rounds of that it gives a bundle or two: most of what is over soon is over by then
+PROBES = 2
 WIDEST = 0.1  # of the level, that each of doubt and wandering widens the tolerance at most
 
 
@@ -51,6 +54,7 @@ class Timing:
     """Of one round; scores as fractions, deviations in permille of the level."""
 
     sources: Bools  # [B] who is to be relieved
+    probed: Bools  # [B] of those, who gives PROBES bundles at most, to learn whether bundles are what keeps it busy
     idle: Bools  # [B] who wants filling
     runs: Ints  # [B] rounds above the tolerance, this one included
     needed: Ints  # [B] rounds that takes; 0 within the tolerance
@@ -78,11 +82,13 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     before = _recall(snapshot, memory)
     runs = np.where(model.able, np.where(above, before[:, 0] + 1, 0), before[:, 0])
     needed = np.where(model.occupied & ~model.full, OCCUPIED_FOR, 1 if begun else FIRST_ROUNDS + 1)
-    sources = above & (runs >= needed) & begun
+    probed = above & model.blamed & ~model.full & (runs == PROBED_AFTER) & begun
+    sources = (above & (runs >= needed) & begun) | probed
     filling = judge_filling(snapshot, model, deviation, before[:, 1:])
     rows = np.column_stack([snapshot.incarnation, runs, filling]).astype(np.int64).tolist()
     return Timing(
         sources=sources,
+        probed=probed,
         idle=part & (filling[:, 1] > 0),
         runs=runs,
         needed=np.where(above, needed, 0),

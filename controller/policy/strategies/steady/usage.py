@@ -46,6 +46,7 @@ class Usage:
     error: Floats  # [B] of CPU, a standard deviation
     base: Floats  # [B] CPU without any traffic
     foreign: Floats  # [B x R] what no bundle there accounts for: of CPU the base, of networks other bytes; else 0
+    proven: Bools  # [B] whose base has been seen to be one, as bundles that left took no more than they should
     speed: Floats  # [B] CPU that work costs there, 1 usually
     settled: Floats  # [B] CPU for bundles whose last move is long enough ago
     cost: tuple[Floats, ...]  # of each resource, [N] on a usual broker, now
@@ -89,6 +90,7 @@ class Usage:
             error=estimates.broker("cpu_error") / scale,
             base=estimates.broker("cpu_base") / scale,
             foreign=_foreign(snapshot, estimates.broker("cpu_base") / scale, now),
+            proven=np.zeros(len(moved), bool) if estimates.foreign is None else estimates.foreign > 0,
             speed=speed,
             settled=settled / scale + np.minimum(moved, 0.0),
             cost=tuple(cost),
