@@ -58,7 +58,7 @@ USAGE_MODEL = Record(
         _number("since", "rounds", "rounds since a burst, or a pause of a bundle, ended"),
         _number("spikes", "count", "broker: rises that were over at once; each counts less with every round"),
         _number("gave", "% of a core", "broker: what bundles that left were thought to take, until readings tell"),
-        _number("blame", "", "broker: whether its bundles (above 0) or others keep it busy [logarithm of the odds]"),
+        _number("blame", "", "broker: how much likelier its bundles keep it busy than others do; logarithm of odds"),
         _number("surplus_in", "bytes/s", "broker: received beyond the bytes of its bundles"),
         _number("surplus_out", "bytes/s", "broker: sent beyond the bytes of its bundles"),
         _number("rising_in", "rounds", "broker: rounds running that it received many more bytes than that"),

@@ -14,6 +14,7 @@ from contextlib import suppress
 
 YOUNG_OBJECTS = 500_000  # a line of 20,000 bundles makes 20,000 lists, which the collector need not scan
 KEPT_BYTES = 1 << 30
+OLDER_MOST_BYTES = 32 << 20  # older versions accept no more
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 PR_SET_THP_DISABLE = 41  # prctl.h
 
@@ -28,5 +29,5 @@ def settle_memory() -> None:
         libc = ctypes.CDLL(None)
         libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
         libc.prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
-        libc.mallopt(M_MMAP_THRESHOLD, KEPT_BYTES)
-        libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
+        if libc.mallopt(M_MMAP_THRESHOLD, KEPT_BYTES) or libc.mallopt(M_MMAP_THRESHOLD, OLDER_MOST_BYTES):
+            libc.mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)  # alone it would keep arrays out of the memory that stays

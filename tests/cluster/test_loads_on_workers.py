@@ -6,12 +6,22 @@ import os
 import signal
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
+from benchmarks.measure.loads.backlog import Backlog, fill_backlog
+from benchmarks.measure.loads.sent_reports import check_sums
+from controller.bus.topics import TopicNames
 from controller.ledger.tables import TableRoot
+from controller.loads.settings import LoadsSettings
+from controller.process.clock import wall_ms
 from controller.process.paths import ROOT
+from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.spark_cluster import SparkCluster
 from tests.cluster.site import Reports, Site, check_exact
 from tests.cluster.workers import CORES, NOBODY, WORKERS, files_in_use, processes_of, user_of_workers
 from tests.installed import Installed
+
+LISTED, PANES_OF_A_FILE = 10_000, LoadsSettings.file_from_rows
 
 
 def test_reports_are_summed_by_workers_who_know_nothing_of_the_driver(
@@ -28,6 +38,18 @@ def test_reports_are_summed_by_workers_who_know_nothing_of_the_driver(
     if user_of_workers() == NOBODY:
         assert not [name for name in used if name.startswith(f"{ROOT}/")]
     assert job.stop() == 0
+
+
+def test_tasks_of_a_large_batch_make_the_files(site: Site, kafka: EmbeddedKafka, topics: TopicNames) -> None:
+    """Parquet's module needs more of a worker's environment than the rest does."""
+    large = Backlog(brokers=6, listed=LISTED, tail=0, rounds=1)
+    assert large.brokers * LISTED > PANES_OF_A_FILE
+    sent = fill_backlog(kafka.bootstrap, topics.load_reports, large, wall_ms() - 60_000, partitions=1)
+    site.start()
+    site.wait(lambda: site.counted() >= large.brokers, "the reports")
+    check_sums(site.root, LISTED, sent)
+    (file,) = (site.folder / "tables" / "bundle_panes").glob("*.parquet")
+    assert pq.ParquetFile(file).metadata.created_by.startswith("parquet-cpp-arrow")
 
 
 def test_a_worker_that_dies_in_a_batch_and_one_that_joins(cluster: SparkCluster, site: Site, reports: Reports) -> None:

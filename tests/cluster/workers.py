@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+import pytest
 
 from controller.cli.run.package import PACKAGES
 from controller.process.paths import ROOT
@@ -80,11 +81,14 @@ def running_cluster(folder: Path, environment: Path) -> Iterator[SparkCluster]:
     """Workers run as `nobody` where this process may say so."""
     cluster = SparkCluster(folder / "spark")
     cluster.create(WORKERS, CORES, MEMORY_MB, environment / "bin" / "python", NOBODY if os.geteuid() == 0 else "")
-    try:
-        cluster.up()
-        yield cluster
-    finally:
-        cluster.down()
+    with pytest.MonkeyPatch.context() as patch:
+        # the interpreter looks for its library where it was built, which may be a home that others cannot enter
+        patch.setenv("LD_LIBRARY_PATH", str(folder / "python" / "lib"))
+        try:
+            cluster.up()
+            yield cluster
+        finally:
+            cluster.down()
 
 
 def processes_of(user: str) -> list[psutil.Process]:

@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 
 from controller.policy.usage.bursts import LEAST_SPIKE, LONGEST, NOISE_ROUNDS, count_spikes, recall, rounds_of_spikes
 from controller.policy.usage.departed import Departed, Shown, blame_bundles
-from controller.policy.usage.model import BASE_SPREAD, SPEED_SPREAD, BrokerStates, BundleStates, UsageModel
+from controller.policy.usage.model import (
+    BASE_SPREAD,
+    LARGEST_FACTOR,
+    SMALLEST_FACTOR,
+    SPEED_SPREAD,
+    BrokerStates,
+    BundleStates,
+    UsageModel,
+)
 from controller.policy.usage.seen import Seen, sum_by, weigh
 from controller.policy.view.costs import Floats
 
@@ -31,7 +39,6 @@ FORGETTING = 0.02  # a round, of the uncertainty of brokers' states
 TREND_KEPT, TREND_TOLD = 0.7, 5.0  # a trend of so many standard deviations: what was learned no longer holds
 RELEARNED = 0.2  # the spread of factors then
 LATE = 0.5  # the part of a sudden change that a reading may not show yet
-SMALLEST_FACTOR, LARGEST_FACTOR = 0.1, 30.0
 CERTAIN = 0.01  # of a variance, that one lesson leaves at least
 SLOWEST = 8.0
 PLAUSIBLE = 0.25  # the variance of what work costs from now on, as a share of it: seldom more than half as much again
@@ -84,12 +91,10 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools, misread: Boo
     whose traffic is not believed."""
     rows, departed = Rows.of(model, seen, unit), Departed.of(model, seen)
     found = Surprise.of(model, seen, rows, departed, unit, full)
-    gave = model.brokers.gave + departed.sum(model)
-    at_work = model.brokers.speed * found.work
-    told_nothing = found.silent
-    shown = Shown.of(model, np.where(told_nothing, 0.0, gave), at_work, found.amount, found.noise)
+    gave, at_work = model.brokers.gave + departed.sum(model), model.brokers.speed * found.work
+    shown = Shown.of(model, gave, at_work, found.amount, found.noise, ~(found.silent | full))
     if shown.dear.any():
-        model = blame_bundles(model, seen, departed, shown, found.amount, at_work)
+        model = blame_bundles(model, seen, departed, shown, rows.there, found.amount)
         rows = Rows.of(model, seen, unit)
         found = Surprise.of(model, seen, rows, departed, unit, full)
     brokers = model.brokers
@@ -98,7 +103,7 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools, misread: Boo
     spiked = _find_spiked(model, seen, surprise)
     brokers, held, lasted = _hold_back(brokers, surprise, found.deviation, found.silent, misread, stays, spiked)
     silent = found.silent | held
-    brokers = replace(brokers, gave=np.where(told_nothing, gave, 0.0), blame=shown.blame)
+    brokers = replace(brokers, gave=np.where(shown.waits, gave, 0.0), blame=shown.blame)
     trend = np.where(silent | full, brokers.trend, TREND_KEPT * brokers.trend + found.deviation)
     chance = ~lasted & (np.abs(surprise) <= SURPRISE * np.sqrt(parts.total + reading))
     outdated = ~silent & (~chance | (np.abs(trend) > TREND_TOLD))

@@ -22,6 +22,7 @@ SPEED_SPREAD = 0.01  # of brokers' speeds
 BASE_SPREAD = 0.02  # of brokers' bases around the common one, as a share of their limit
 NOISE = 0.03  # of readings of usage, before it was measured
 NEVER = -1.0
+SMALLEST_FACTOR, LARGEST_FACTOR = 0.1, 30.0
 
 _T = TypeVar("_T", "BrokerStates", "BundleStates")
 
@@ -34,11 +35,10 @@ class BrokerStates:
     `error`: standard deviation of its usage as a whole; `pinned`: how much smaller its variance is than its parts'.
     `passing`: usage beyond what can be chance, until it has lasted; `above`: rounds running of that; `stood`, `burst`,
     `since`: as of bundles; `spikes`: rises that were over at once, each of which counts less with every round. `step`:
-    how far the load of its bundles changed in the last round, as a share of the mean usage; NaN unknown. `gave`:
-    CPU that bundles which left were thought to take, until its usage tells what they took; `blame`: what that has told,
-    see `departed.py`. `surplus_in`,
-    `surplus_out`: bytes/s that its network carries beyond those of its bundles; `rising_in`, `rising_out`: rounds
-    running that it carried many more. `reading`: its usage in the last round;
+    how far the load of its bundles changed in the last round, as a share of the mean usage; NaN unknown. `gave`: CPU
+    that bundles which left were thought to take, until its usage tells what they took; `blame`: what that has told, see
+    `departed.py`. `surplus_in`, `surplus_out`: bytes/s that its network carries beyond those of its bundles;
+    `rising_in`, `rising_out`: rounds running that it carried many more. `reading`: its usage in the last round;
     `read_ms`: when that figure came; `stands`: 1 when a figure came again in a later round, less with each that has not
     since; `changed_ms`, `began_ms`: the last and the first sudden change of what is expected of it that no figure shows
     yet, or NEVER.

@@ -20,7 +20,7 @@ import numpy as np
 
 from controller.domain.load import RESOURCE_SCALES, RESOURCES
 from controller.policy.usage.bursts import PATIENCE, find_spikes, follow, reprice
-from controller.policy.usage.departed import SETTLED
+from controller.policy.usage.departed import describe_evidence
 from controller.policy.usage.drivers import DRIVER_COLUMNS, DRIVERS, Drivers, cost_of, learn_drivers
 from controller.policy.usage.figures import Figure
 from controller.policy.usage.lesson import SLOWEST, TINY, Bools, learn
@@ -196,7 +196,7 @@ def _estimate(
         cpu_read=_whole(np.nan_to_num(seen.usage) * scale),
         cpu_spike=_whole(np.where(find_spikes(brokers, seen.limit), brokers.passing, 0.0) * scale),
         network_spike=network_spike,
-        foreign=(brokers.blame < -SETTLED).astype(np.int64),
+        base_tested=describe_evidence(brokers),
     )
 
 

@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS usage_model (
   `since` DOUBLE COMMENT 'rounds since a burst, or a pause of a bundle, ended [rounds]',
   `spikes` DOUBLE COMMENT 'broker: rises that were over at once; each counts less with every round [count]',
   `gave` DOUBLE COMMENT 'broker: what bundles that left were thought to take, until readings tell [% of a core]',
-  `blame` DOUBLE COMMENT 'broker: whether its bundles (above 0) or others keep it busy [logarithm of the odds]',
+  `blame` DOUBLE COMMENT 'broker: how much likelier its bundles keep it busy than others do; logarithm of odds',
   `surplus_in` DOUBLE COMMENT 'broker: received beyond the bytes of its bundles [bytes/s]',
   `surplus_out` DOUBLE COMMENT 'broker: sent beyond the bytes of its bundles [bytes/s]',
   `rising_in` DOUBLE COMMENT 'broker: rounds running that it received many more bytes than that [rounds]',

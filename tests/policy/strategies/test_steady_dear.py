@@ -9,7 +9,9 @@ from benchmarks.published.case import carry_out
 from benchmarks.published.clusters import ClusterBuilder, cluster, moves
 from controller.domain.decision import Decision
 from controller.policy.strategies.steady.timing import OCCUPIED_FOR, PROBED_AFTER, PROBES
+from controller.policy.usage.departed import OTHERS, describe_evidence
 from controller.policy.usage.observe import observe
+from tests.policy.strategies.test_steady_base import give
 
 WORK, PARTS, DEAR = 40.0, 20, 8.0
 
@@ -18,8 +20,10 @@ class Costs:
     """Six brokers. The bundles of b0 cost `busy` percent of CPU, `dear` times the usual for their traffic; others use
     `foreign` percent there. The rest use 40 %, each for 20 bundles."""
 
-    def __init__(self, busy: float, dear: float = DEAR, foreign: float = 0.0) -> None:
-        self.foreign = foreign
+    def __init__(self, busy: float, dear: float = DEAR, foreign: float = 0.0, late: int = 0) -> None:
+        """`late`: rounds after which a reading shows what is used."""
+        self.foreign, self.late = foreign, late
+        self.used: list[list[float]] = []
         self.built: ClusterBuilder = cluster(strategy="steady")
         self.times: dict[str, float] = {}
         self.points: dict[str, float] = {}
@@ -35,10 +39,13 @@ class Costs:
 
     def use(self) -> None:
         """Every broker uses what its bundles cost."""
-        for name, row in self.built.brokers.items():
-            mine = [each["bundle"] for each in self.built.bundles if each["broker"] == name]
-            load = sum(self.points[bundle] * self.times[bundle] for bundle in mine)
-            row["cpu_usage"] = min(100.0, load + (self.foreign if name == "b0" else 0.0))
+        load = {name: self.foreign if name == "b0" else 0.0 for name in self.built.brokers}
+        for each in self.built.bundles:
+            load[each["broker"]] += self.points[each["bundle"]] * self.times[each["bundle"]]
+        self.used.append([min(100.0, used) for used in load.values()])
+        shown = self.used[max(0, len(self.used) - 1 - self.late)]
+        for row, used in zip(self.built.brokers.values(), shown, strict=True):
+            row["cpu_usage"] = used
 
     def lived(self, rounds: int) -> list[list[Decision]]:
         """The moves of some rounds, all carried out."""
@@ -54,8 +61,12 @@ class Costs:
     @property
     def highest(self) -> float:
         """The highest usage, relative to the mean."""
-        used = [float(row["cpu_usage"]) for row in self.built.brokers.values()]
-        return max(used) / float(np.mean(used))
+        return max(self.used[-1]) / float(np.mean(self.used[-1]))
+
+    @property
+    def evidence(self) -> int:
+        """What is known of b0."""
+        return int(describe_evidence(self.built.usage.brokers)[0])
 
 
 def test_what_bundles_took_with_them_tells_what_those_cost_that_stayed() -> None:
@@ -70,14 +81,44 @@ def test_a_busy_broker_gives_a_bundle_or_two_to_learn_whether_bundles_keep_it_bu
     world = Costs(busy=72.0, dear=dear)
     found = world.lived(PROBED_AFTER + 8)
     assert sum(map(len, found[: PROBED_AFTER - 1])) == 0
-    assert len(found[PROBED_AFTER - 1]) <= PROBES
+    assert 1 <= len(found[PROBED_AFTER - 1]) <= PROBES
     assert world.highest < 1.15
+
+
+@pytest.mark.parametrize("busy", [72.0, 96.0])
+def test_a_reading_of_the_time_before_is_no_evidence_that_bundles_took_nothing(busy: float) -> None:
+    """The fall came a round later, when nobody waited for it: the broker stayed 35 % above the others."""
+    world = Costs(busy=busy, late=1)
+    world.lived(PROBED_AFTER + 10)
+    assert world.highest < 1.15
+
+
+def test_a_reading_at_the_limit_is_none_either() -> None:
+    world = Costs(busy=200.0)
+    for _ in range(10):
+        world.built.round()
+        row = min((row for row in world.built.bundles if row["broker"] == "b0"), key=lambda row: row["msg_rate_in"])
+        give(world.built, row, "b1")
+        world.use()
+        world.built.later()
+    assert world.used[-1][0] == 100.0
+    assert world.built.usage.brokers.blame[0] >= 0
 
 
 def test_if_they_do_not_it_is_left_alone_until_what_keeps_it_busy_has_lasted() -> None:
     world = Costs(busy=8.0, dear=1.0, foreign=62.0)
     found = world.lived(OCCUPIED_FOR - 1)
-    assert sum(map(len, found)) <= PROBES
+    assert 1 <= sum(map(len, found)) <= PROBES
+
+
+def test_what_is_known_of_others_ends_with_them() -> None:
+    world = Costs(busy=8.0, dear=1.0, foreign=62.0)
+    world.lived(2 * OCCUPIED_FOR)
+    assert world.evidence == OTHERS
+    world.foreign = 0.0
+    world.use()
+    world.lived(8)
+    assert world.evidence == 0
 
 
 def test_load_of_others_that_ends_as_bundles_leave_makes_none_of_them_dear() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 
@@ -27,7 +28,8 @@ from controller.process.memory import settle_memory
 settle_memory()
 print(ctypes.CDLL(None).prctl(42, 0, 0, 0, 0))
 """
-needs_glibc = pytest.mark.skipif(sys.platform != "linux", reason="settings of Linux")
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="a setting of Linux")
+needs_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="settings of glibc")
 
 
 def run(code: str) -> int:
@@ -40,6 +42,6 @@ def test_memory_that_a_round_frees_serves_the_next() -> None:
     assert run(AGAIN.format(settled=True)) < 100 < run(AGAIN.format(settled=False))
 
 
-@needs_glibc
+@needs_linux
 def test_large_arrays_take_small_pages() -> None:
     assert run(HUGE) == 1

@@ -79,7 +79,6 @@ class Planner:
         self.log.visited |= model.judged_by_bundles
         budget = snapshot.quota.allow(wanted)
         self.chosen = Choices(snapshot, model, self.log, self.evidence, budget)
-        self.chosen.left[timing.probed] = np.minimum(self.chosen.left, PROBES)[timing.probed]
         most = min(budget, int(self.chosen.left.max(initial=0)))
         self.caps = settings.caps if can_reach_caps(snapshot, settings.caps, most) else None
         self._without_swap: set[int] = set()  # sources for which none was found in this round
@@ -94,6 +93,8 @@ class Planner:
         repair_placements(self.snapshot, whole.placement_state, repair)
         if self.chosen.moves:
             whole.set_levels()
+        probed = self.timing.probed
+        self.chosen.left[probed] = np.minimum(self.chosen.left[probed], PROBES)
         for part in whole.parts:
             self._enter(part)
             self._relieve_all(self.timing.sources & part.able)

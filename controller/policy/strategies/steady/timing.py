@@ -82,8 +82,9 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     before = _recall(snapshot, memory)
     runs = np.where(model.able, np.where(above, before[:, 0] + 1, 0), before[:, 0])
     needed = np.where(model.occupied & ~model.full, OCCUPIED_FOR, 1 if begun else FIRST_ROUNDS + 1)
-    probed = above & model.blamed & ~model.full & (runs == PROBED_AFTER) & begun
-    sources = (above & (runs >= needed) & begun) | probed
+    probed = above & model.blamed & ~model.full & ~model.usage.tested & (runs >= PROBED_AFTER) & (runs < needed)
+    needed = np.where(probed, PROBED_AFTER, needed)
+    sources = above & (runs >= needed) & begun
     filling = judge_filling(snapshot, model, deviation, before[:, 1:])
     rows = np.column_stack([snapshot.incarnation, runs, filling]).astype(np.int64).tolist()
     return Timing(

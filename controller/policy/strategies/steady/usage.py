@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from controller.domain.load import BUNDLE_FIELDS, IMPOSSIBLE_FACTOR, RESOURCE_SCALES, RESOURCES
+from controller.policy.usage.departed import OTHERS, SOME
 from controller.policy.usage.model import UsageModel
 from controller.policy.usage.network import BYTES, find_foreign
 from controller.policy.usage.observe import observe
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import NETWORKS, PERMILLE, Estimates
-from controller.policy.view.frame import NOBODY
+from controller.policy.view.frame import NOBODY, Ints
 from controller.policy.view.median import median
 from controller.policy.view.snapshot import Bools, Snapshot
 
@@ -46,7 +47,8 @@ class Usage:
     error: Floats  # [B] of CPU, a standard deviation
     base: Floats  # [B] CPU without any traffic
     foreign: Floats  # [B x R] what no bundle there accounts for: of CPU the base, of networks other bytes; else 0
-    proven: Bools  # [B] whose base has been seen to be one, as bundles that left took no more than they should
+    tested: Bools  # [B] of whose base something is known, as bundles have left
+    proven: Bools  # [B] of those, who are kept busy by something else: these took no more than they should
     speed: Floats  # [B] CPU that work costs there, 1 usually
     settled: Floats  # [B] CPU for bundles whose last move is long enough ago
     cost: tuple[Floats, ...]  # of each resource, [N] on a usual broker, now
@@ -90,7 +92,8 @@ class Usage:
             error=estimates.broker("cpu_error") / scale,
             base=estimates.broker("cpu_base") / scale,
             foreign=_foreign(snapshot, estimates.broker("cpu_base") / scale, now),
-            proven=np.zeros(len(moved), bool) if estimates.foreign is None else estimates.foreign > 0,
+            tested=_base_tested(estimates) >= SOME,
+            proven=_base_tested(estimates) == OTHERS,
             speed=speed,
             settled=settled / scale + np.minimum(moved, 0.0),
             cost=tuple(cost),
@@ -104,6 +107,10 @@ class Usage:
             rounds=estimates.rounds,
             wander=estimates.wander_permille / PERMILLE,
         )
+
+
+def _base_tested(estimates: Estimates) -> Ints:
+    return np.zeros(len(estimates.brokers), np.int64) if estimates.base_tested is None else estimates.base_tested
 
 
 def _spikes(estimates: Estimates) -> Floats:
