@@ -17,7 +17,7 @@ import numpy as np
 from controller.policy.view.frame import Ints, namespaces_of, place_of
 
 FIRST_RUN = 64
-LONGEST_ROWS = 4  # times the bytes of all names
+LONGEST_ROWS = 4  # times the bytes of all names, that rows as long as the longest may take
 LOOKED_UP = 32  # at most one of so many bundles, before all of them are
 
 

@@ -13,8 +13,8 @@ import sys
 from contextlib import suppress
 
 YOUNG_OBJECTS = 500_000  # a line of 20,000 bundles makes 20,000 lists, which the collector need not scan
-KEPT_BYTES = 1 << 30
-OLDER_MOST_BYTES = 32 << 20  # older versions accept no more
+KEPT_BYTES = 1 << 30  # larger arrays, and what is free beyond it, go back to the system
+OLDER_MOST_BYTES = 32 << 20  # older versions of glibc accept no more for arrays
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # malloc.h
 PR_SET_THP_DISABLE = 41  # prctl.h
 

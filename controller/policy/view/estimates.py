@@ -18,13 +18,8 @@ BROKER_ESTIMATES = ("cpu_used", "cpu_error", "cpu_base", "speed_permille")
 NETWORKS = ("bandwidth_in", "bandwidth_out")
 BUNDLE_ESTIMATES = ("cpu_cost", "cpu_error", "lasting_permille", "burst_rounds")
 PERMILLE = 1000
-_OPTIONAL = (
-    "cpu_settled",
-    "cpu_read",
-    "cpu_spike",
-    "network_spike",
-    "base_tested",
-)  # rounds of earlier versions have none
+# Rounds of earlier versions have none of these.
+_OPTIONAL = ("cpu_settled", "cpu_read", "cpu_spike", "network_spike", "base_tested")
 _BROKER_COLUMNS = [
     *BROKER_ESTIMATES,
     *(f"{name}_burst" for name in RESOURCES),

@@ -19,7 +19,7 @@ from controller.policy.usage.network import BYTES, find_foreign
 from controller.policy.usage.observe import observe
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import NETWORKS, PERMILLE, Estimates
-from controller.policy.view.frame import NOBODY, Ints
+from controller.policy.view.frame import NOBODY
 from controller.policy.view.median import median
 from controller.policy.view.snapshot import Bools, Snapshot
 
@@ -67,6 +67,7 @@ class Usage:
         """Of a snapshot whose frame has estimates, or else of what this one round shows."""
         estimates = snapshot.frame.estimates or observe(UsageModel(), snapshot.frame, grace_ms=0)[1]
         settled = estimates.broker("cpu_used") if estimates.cpu_settled is None else estimates.cpu_settled
+        tested = np.zeros(len(settled), np.int64) if estimates.base_tested is None else estimates.base_tested
         scale = RESOURCE_SCALES[CPU]
         now = snapshot.usage.copy()
         cost = list(snapshot.cost.T)
@@ -92,8 +93,8 @@ class Usage:
             error=estimates.broker("cpu_error") / scale,
             base=estimates.broker("cpu_base") / scale,
             foreign=_foreign(snapshot, estimates.broker("cpu_base") / scale, now),
-            tested=_base_tested(estimates) >= SOME,
-            proven=_base_tested(estimates) == OTHERS,
+            tested=tested >= SOME,
+            proven=tested == OTHERS,
             speed=speed,
             settled=settled / scale + np.minimum(moved, 0.0),
             cost=tuple(cost),
@@ -107,10 +108,6 @@ class Usage:
             rounds=estimates.rounds,
             wander=estimates.wander_permille / PERMILLE,
         )
-
-
-def _base_tested(estimates: Estimates) -> Ints:
-    return np.zeros(len(estimates.brokers), np.int64) if estimates.base_tested is None else estimates.base_tested
 
 
 def _spikes(estimates: Estimates) -> Floats:
