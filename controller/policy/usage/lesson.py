@@ -116,8 +116,9 @@ def learn(model: UsageModel, seen: Seen, unit: Floats, full: Bools, misread: Boo
         brokers = replace(brokers, pinned=np.where(outdated, 1.0, brokers.pinned))
     doubt = np.minimum(doubt, parts.total)
     brokers = replace(brokers, trend=np.where(outdated, 0.0, trend))
-    taught = Taught(np.where(silent, 0.0, surprise / (doubt + reading)), np.where(silent, 0.0, 1 / (doubt + reading)))
-    left = np.where(silent, doubt, doubt * reading / (doubt + reading))
+    weight = np.where(silent, 0.0, 1 / (doubt + reading))
+    taught = Taught(surprise * weight, np.where(full, 0.0, weight))  # "at least" makes nothing more certain
+    left = np.where(silent | full, doubt, doubt * reading / (doubt + reading))
     bundles = taught.bundles(model.bundles, seen, rows, tie)
     brokers = taught.brokers(brokers, parts, found.work, np.nan_to_num(seen.limit))
     certain = sum_by(seen.reporter, rows.there**2 * bundles.variance[seen.bundle], len(brokers.names))

@@ -20,7 +20,7 @@ from controller.policy.view.frame import Ints
 FACTOR_SPREAD = 0.35  # standard deviation of bundles' factors around 1, before anything is known of them
 SPEED_SPREAD = 0.01  # of brokers' speeds
 BASE_SPREAD = 0.02  # of brokers' bases around the common one, as a share of their limit
-NOISE = 0.03  # of readings of usage, before it was measured
+NOISE = 0.03  # of readings of usage, before anything is known of it
 NEVER = -1.0
 SMALLEST_FACTOR, LARGEST_FACTOR = 0.1, 30.0
 

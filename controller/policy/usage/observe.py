@@ -26,6 +26,7 @@ from controller.policy.usage.figures import Figure
 from controller.policy.usage.lesson import SLOWEST, TINY, Bools, learn
 from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, UsageModel
 from controller.policy.usage.network import BYTES, follow_networks
+from controller.policy.usage.noise import follow_noise
 from controller.policy.usage.readings import follow_readings
 from controller.policy.usage.seen import CPU, FULL, Seen, sum_by, sums_by, weigh
 from controller.policy.view.costs import Floats
@@ -57,7 +58,7 @@ def observe(
     seen = Seen.of(frame)
     model = model.aligned(frame.brokers, frame.bundles).forget_ended(frame.broker("incarnation"))
     full = seen.usage >= FULL * seen.limit
-    misread = _misread(model, seen)
+    misread, read = _misread(model, seen), model.brokers.reading
     seen = _as_before(model, seen, misread) if misread.any() else seen
     model, seen = follow_readings(model, seen, by_traffic, figures)
     telling = _telling(model, seen, full)
@@ -66,6 +67,7 @@ def observe(
     drivers = learn_drivers(model.drivers, seen.traffic[telling], usual[telling], spread[telling])
     bundles = reprice(model.bundles, _change_of_unit(model.drivers, drivers, seen))
     model = _with_bases(replace(model, rounds=model.rounds + 1, drivers=drivers, bundles=bundles), seen)
+    model = follow_noise(model, seen, read)
     if drivers is not None:
         model = learn(model, seen, drivers.unit, full, misread)
     model, correction, network_spike = follow_networks(model, frame, seen)

@@ -131,3 +131,53 @@ def _add(built: ClusterBuilder, bundle: str, traffic: dict[str, float], sign: fl
     for name, value in traffic.items():
         row[name] += sign * value
         broker[name] = max(0.0, broker[name] + sign * value)
+
+
+def ran_job(built: ClusterBuilder, factor: float, hot: float = 0.0) -> list[Decision]:
+    """The moves of twelve minutes, three of which a job on b0's first six bundles takes so many times their usual load,
+    while its last bundle takes `hot` points more."""
+    job, other = built.bundles[:6], built.bundles[9]
+    plain = [{name: bundle[name] for name in NO_TRAFFIC} for bundle in job]
+
+    def change(bundle: dict[str, float], times: float) -> None:
+        points = 2 * bundle["msg_rate_in"] / MESSAGES_A_POINT  # half of them comes in
+        for name in NO_TRAFFIC:
+            built.brokers["b0"][name] += bundle[name] * times
+            bundle[name] *= 1 + times
+        built.brokers["b0"]["cpu_usage"] += points * times
+
+    found = lived(built, 6)
+    for bundle in job:
+        change(bundle, factor - 1)
+    if hot:
+        change(other, hot / (2 * other["msg_rate_in"] / MESSAGES_A_POINT))
+    found += lived(built, 3)
+    if not found:
+        for bundle, usual in zip(job, plain, strict=True):
+            change(bundle, usual["msg_rate_in"] / bundle["msg_rate_in"] - 1)
+        found += lived(built, 3)
+    return found
+
+
+class TestJobsOverTheThreshold:
+    """Four brokers at 60 %; the job is seen three times when it leaves its broker at 82 %, and is 92 % then."""
+
+    @staticmethod
+    def known() -> ClusterBuilder:
+        built = loads(60.0, 60.0, 60.0, 60.0)
+        built.settings = PolicySettings(strategy="steady")
+        assert [ran_job(built, 1.6) for _ in range(3)] == [[], [], []]
+        return built
+
+    def test_one_that_is_known_is_left_alone_even_there(self) -> None:
+        assert ran_job(self.known(), 1.9) == []
+
+    def test_one_that_nobody_knows_is_relieved_at_once(self) -> None:
+        built = loads(60.0, 60.0, 60.0, 60.0)
+        built.settings = PolicySettings(strategy="steady")
+        lived(built, 12)
+        assert ran_job(built, 1.9)
+
+    def test_a_bundle_that_gets_hot_beside_it_is_no_job(self) -> None:
+        found = ran_job(self.known(), 1.6, hot=30.0)
+        assert found and found[0].source == "b0"

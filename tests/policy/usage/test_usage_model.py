@@ -187,6 +187,16 @@ def test_usage_at_its_limit_lowers_nothing_and_makes_nothing_certain(full: float
     assert estimates.broker("cpu_used")[0] > 150 * POINT
 
 
+def test_usage_at_its_limit_above_what_was_expected_makes_nothing_certain_either() -> None:
+    world = even(bundles=19)
+    world.rounds(4)
+    world.stale["b0"] = 98.0  # or more: 95 are expected
+    estimates = world.rounds(6)
+    full, others = estimates.broker("cpu_error")[0], estimates.broker("cpu_error")[1:]
+    assert (full > 1.5 * others).all()
+    assert estimates.broker("cpu_used")[0] > 96 * POINT
+
+
 def test_traffic_decides_what_costs_where_brokers_differ() -> None:
     world = even(brokers=8)
     for at in range(0, len(world.traffic), 3):

@@ -59,7 +59,9 @@ class Model:
         self.now: Floats = per_unit * np.maximum(np.where(known, now, 0.0), 0.0)
         lasting = np.maximum(self.now - per_unit * usage.passing[:, self._counted], 0.0)
         at_stake: Floats = (self.now - per_unit * usage.spike[:, self._counted]).max(axis=1, initial=0.0)
-        self.full: Bools = at_stake >= overloaded
+        passing = np.where(usage.known_bursts[:, None], np.maximum(usage.spike, usage.passing), usage.spike)
+        stays: Floats = (self.now - per_unit * passing[:, self._counted]).max(axis=1, initial=0.0)
+        self.full: Bools = stays >= overloaded  # unless that is known to pass
         self.urgent: Bools = self.full  # [B] judged by all that they carry, lasting or not
         self.used: Floats = np.where(self.urgent[:, None], self.now, lasting)
         self.score: Floats = self.used.max(axis=1, initial=0.0)
