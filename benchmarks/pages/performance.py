@@ -134,12 +134,29 @@ def report_times(results: Mapping[str, Mapping[str, Any]]) -> str:
     )  # fmt: skip
 
 
+def decide_times(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """What a round of `steady` takes by size, and what its usage model adds to it."""
+    figures = results.get("decide_speed", {}).get("figures", {})
+    sizes = [*figures.get("sizes", []), *([figures["largest"]] if "largest" in figures else [])]
+    if not sizes or "keep_p50_ms" not in sizes[0]:
+        return "Not measured yet.\n"
+    rows = [
+        (f"{row['brokers']:,} × {row['bundles']:,}", *(f"{row[f'{of}p50_ms']:g} / {row[f'{of}worst_ms']:g}"
+         for of in ("", "keep_", "write_")), f"{row['read_ms']:g}")
+        for row in sizes
+    ]  # fmt: skip
+    head = ("brokers × bundles", "a round: p50 / worst ms", "of it, choosing and hashing", "then writing, after it",
+            "reading, at a start")  # fmt: skip
+    return _table(head, rows)
+
+
 PARTS = {
     "targets": targets,
     "handover_gaps": handover_gaps,
     "report_times": report_times,
     "machines": machines,
     "control_path": control_path,
+    "decide_times": decide_times,
     "spark_cost": spark_cost,
     "spark_model": spark_model,
 }

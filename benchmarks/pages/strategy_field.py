@@ -23,13 +23,26 @@ TITLES = {"seven": "the seven", "quiet": "periodic and calm", "surprises": "the 
 
 
 def played() -> str:
-    """Which seeds the figures are of, and when and where they were taken."""
+    """Which seeds the figures are of, when and where they were taken, and what `steady` made of `big`."""
     found = _result()
-    seeds, machine = found["figures"]["seeds"], found["machine"]
-    listed = (
-        f"{seeds[0]} to {seeds[-1]}" if seeds == list(range(seeds[0], seeds[-1] + 1)) else ", ".join(map(str, seeds))
+    figures, machine = found["figures"], found["machine"]
+    text = (
+        f"Mean of seeds {_listed(figures['seeds'])}, taken {found['taken_at'][:10]} on "
+        f"{machine['threads']} × {machine['cpu']}.\n"
     )
-    return f"Mean of seeds {listed}, taken {found['taken_at'][:10]} on {machine['threads']} × {machine['cpu']}.\n"
+    if "big" not in figures:
+        return text
+    big = figures["big"][STEADY]
+    return (
+        f"{text}`{STEADY}` alone played `big`, seeds {_listed(figures['big']['seeds'])}: {big['mean']:.3f}→"
+        f"{big['end']:.3f}, {big['moves']:.0f} moves;\n"
+        f"from the fourth round on {big['overloaded_later']:g} broker-minutes above 85 %, of all seeds together.\n"
+    )
+
+
+def _listed(seeds: list[int]) -> str:
+    in_turn = seeds == list(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]} to {seeds[-1]}" if in_turn else ", ".join(map(str, seeds))
 
 
 def purposes() -> str:

@@ -68,6 +68,11 @@ class DecideSession:
         self._doubted_ms: int | None = None  # the time of the line before, if it was refused for that
         self._begin()
 
+    @property
+    def usage(self) -> UsageModel:
+        """What was learned so far."""
+        return self._usage
+
     def _begin(self) -> None:
         """Know nothing of earlier lines."""
         self._memory: Mapping[str, Any] = {}

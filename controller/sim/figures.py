@@ -33,6 +33,7 @@ class Figures:
 
     `max_mean` and `max_best`: the highest load of a broker divided by the mean and by the best achievable load, as mean
     of the whole run (`_mean`) and of its last part (`_end`), and in the worst tick (`_worst`, `_end_worst`).
+    `min_mean`: the lowest load of a broker divided by the mean.
     """
 
     strategy: str
@@ -42,6 +43,7 @@ class Figures:
     max_mean_mean: float
     max_mean_end: float
     max_mean_end_worst: float
+    min_mean_end_worst: float
     max_mean_worst: float
     max_best_mean: float
     max_best_end: float
@@ -106,6 +108,11 @@ class Track:
         """[ticks]"""
         loads = self.loads()
         return np.asarray(np.nanmax(loads, axis=1) / np.maximum(np.nanmean(loads, axis=1), 1e-9))
+
+    def min_mean(self) -> Floats:
+        """[ticks]"""
+        loads = self.loads()
+        return np.asarray(np.nanmin(loads, axis=1) / np.maximum(np.nanmean(loads, axis=1), 1e-9))
 
     def max_best(self) -> Floats:
         """[ticks]"""
@@ -177,6 +184,7 @@ def figures_of(
         max_mean_mean=float(by_mean.mean()),
         max_mean_end=float(by_mean[-ticks:].mean()),
         max_mean_end_worst=float(by_mean[-ticks:].max()),
+        min_mean_end_worst=float(track.min_mean()[-ticks:].min()),
         max_mean_worst=float(by_mean.max()),
         max_best_mean=float(by_best.mean()),
         max_best_end=float(by_best[-ticks:].mean()),

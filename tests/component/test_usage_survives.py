@@ -12,6 +12,7 @@ from deltalake.exceptions import CommitFailedError
 
 from controller.domain.entries import Kind
 from controller.domain.events import RoundFinished
+from controller.domain.state import LIVE, PAUSED, SHADOW
 from controller.ledger.evidence import read_joined
 from controller.ledger.usage_models import read_model, write_model
 from controller.policy.usage.kept import Learned, hash_of
@@ -130,6 +131,22 @@ def test_no_window_is_learned_twice(tmp_path: Path) -> None:
     assert len(set(times)) == 1, "no panes have come in between"
     assert len(set(hashes)) == 1
     assert read_model(run.root).model.rounds == 1
+
+
+@pytest.mark.parametrize("mode", [SHADOW, LIVE, PAUSED])
+def test_rounds_learn_in_every_mode(mode: str, tmp_path: Path) -> None:
+    run = start(tmp_path)
+    run.command("mode", mode=mode)
+    rounds = worker(run)
+    for _ in range(3):
+        minute(run, rounds)
+    rounds.finish()
+    assert run.state.mode == mode
+    stored = read_model(run.root)
+    assert stored.model.rounds == len(set(told(run))) == 3
+    assert hash_of(stored) == told(run)[-1]
+    assert stored.model.drivers is not None
+    assert stored.model.drivers.evidence.rounds == 3
 
 
 def test_the_acting_round_alone_names_the_model(tmp_path: Path) -> None:

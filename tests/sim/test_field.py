@@ -15,6 +15,7 @@ from benchmarks.measure.policy.strategy_field import (
     main,
     merge,
     play_all,
+    play_big,
     read_stored,
     result_of,
     standing,
@@ -161,7 +162,9 @@ class TestPlay:
     ) -> None:
         full = draw_cluster(dice(), 4, 40, utilisation=5, interval_ms=interval_ms)
         monkeypatch.setitem(SCENARIOS, "full", lambda rng: Story(full, nothing))
-        assert played("full", Scripted()).overloaded_minutes == minutes
+        run = played("full", Scripted())
+        assert run.overloaded_minutes == minutes
+        assert run.overloaded_later == minutes * 57 / 60, "the fourth round's moves come before the fourth minute"
 
     def test_the_end_is_the_last_ten_rounds(self) -> None:
         run = Run(ratio=[2.0] * 50 + [1.5] * 10)
@@ -287,6 +290,20 @@ class TestTheBenchmark:
         assert {t.path for t in result.targets} >= {"standing.skew.mean_of_greedy", "standing.leave.moves_of_greedy"}
         assert not set(GROUPS) & set(result.figures)  # no sums over a group of which some were not played
 
+    def test_steady_is_held_to_nobody_over_the_limit_from_the_fourth_round_on(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """On clusters that begin unbalanced, here a small one; nothing relieves the one that is full."""
+        for utilisation, reached in ((5.0, False), (0.1, True)):
+            monkeypatch.setitem(
+                SCENARIOS, "big", lambda rng, u=utilisation: Story(draw_cluster(rng, 4, 40, utilisation=u), nothing)
+            )
+            big = play_big()
+            assert big["seeds"] == [1, 2, 3]
+            (target,) = result_of({}, [1], big).targets
+            assert target.path == "big.steady.overloaded_later"
+            assert target.reached({"big": big}) is reached
+
     def test_what_was_not_played_in_full_is_not_stored(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["--seeds", "2-3", "--scenarios", "leave,foreign", "--players", "greedy,oracle:0.1"]) == 0
         lines = capsys.readouterr().out.splitlines()
@@ -323,6 +340,12 @@ class TestMerging:
 
     def test_the_stored_figures_are_of_every_scenario_and_player(self) -> None:
         assert set(read_stored()) >= set(USUAL)
+
+
+@pytest.mark.thorough
+def test_nobody_of_two_hundred_is_over_the_limit_from_the_fourth_round_on() -> None:
+    assert played("big", Scripted()).overloaded_later > 100, "it begins unbalanced, and nobody helps"
+    assert play("big", player_of("steady"), 1).overloaded_later == 0
 
 
 def test_late_readings_are_of_the_round_before() -> None:

@@ -113,6 +113,7 @@ def test_balance_counts_members_only() -> None:
     track.note(0, moment([60.0, 20.0], [0, 1]), np.array([True, True]), np.array([0, 1]))
     track.note(MINUTE_MS, moment([60.0, 20.0], [0, 1]), np.array([False, True]), np.array([0, 1]))
     assert track.max_mean().tolist() == pytest.approx([0.6 / 0.4, 1.0])
+    assert track.min_mean().tolist() == pytest.approx([0.2 / 0.4, 1.0])
     assert track.max_best().tolist() == pytest.approx([0.6 / 0.6, 0.2 / 0.8])
 
 

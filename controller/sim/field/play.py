@@ -23,6 +23,7 @@ from controller.sim.field.surprises import SURPRISES
 SCENARIOS: dict[str, Scenario] = SEVEN | QUIET | SURPRISES | BIG | {drawn.__name__: drawn}
 END_ROUNDS = 10
 OVERLOADED = 0.85
+RELIEF_ROUNDS = 4  # within which a cluster that begins unbalanced should be relieved
 RETURN_MINUTES = 30  # a bundle that moves again within so many is counted
 
 MakePlayer = Callable[[Cluster, Observer], Player]
@@ -30,10 +31,12 @@ MakePlayer = Callable[[Cluster, Observer], Player]
 
 @dataclass(slots=True)
 class Run:
-    """What one player made of one scenario, round by round. `ratio`: worst broker / best achievable."""
+    """What one player made of one scenario, round by round. `ratio`: worst broker / best achievable.
+    `overloaded_later`: of the minutes that brokers were overloaded, those after the moves of round `RELIEF_ROUNDS`."""
 
     ratio: list[float] = field(default_factory=list)
     overloaded_minutes: float = 0.0
+    overloaded_later: float = 0.0
     moves: int = 0
     twice: int = 0
 
@@ -77,5 +80,7 @@ def play(scenario: str, make_player: MakePlayer, seed: int) -> Run:
             cluster.owner[bundle], moved[bundle] = broker, minute
         worst = cluster.worst()
         run.ratio.append(float(worst.max()) / cluster.best_achievable())
-        run.overloaded_minutes += int((worst > OVERLOADED).sum()) * cluster.interval_ms / MINUTE_MS
+        overloaded = int((worst > OVERLOADED).sum()) * cluster.interval_ms / MINUTE_MS
+        run.overloaded_minutes += overloaded
+        run.overloaded_later += overloaded if number >= RELIEF_ROUNDS - 1 else 0.0
     return run

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from controller.decide.session import DecideSession
 from controller.domain.decision import DecisionKind
 from controller.domain.settings.policy import PolicySettings
+from controller.policy.usage.model import UsageModel
 from controller.policy.view.frame import Ints
 from controller.sim.field.cluster import CPU, MINUTE_MS, Cluster, Floats
 from controller.sim.field.observation import Observation, Observer
@@ -154,6 +155,11 @@ class StrategyPlayer:
         self._session = DecideSession(strategy, settings)
         self._bundle = {name: at for at, name in enumerate(observer.bundle_names)}
         self._broker = {name: at for at, name in enumerate(observer.broker_names)}
+
+    @property
+    def usage(self) -> UsageModel:
+        """What its session has learned."""
+        return self._session.usage
 
     def decide(self, seen: Observation) -> Moves:
         """See Player."""

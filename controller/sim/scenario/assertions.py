@@ -35,6 +35,7 @@ KINDS: Mapping[str, Mapping[str, tuple[Get, Callable[[str], float]]]] = {
         "max_mean": (lambda f: f.max_mean_end, number),
         "max_best": (lambda f: f.max_best_end, number),
         "max_mean_end_worst": (lambda f: f.max_mean_end_worst, number),
+        "min_mean_end_worst": (lambda f: f.min_mean_end_worst, number),
         "max_mean_all": (lambda f: f.max_mean_mean, number),
         "max_best_all": (lambda f: f.max_best_mean, number),
         "max_mean_worst": (lambda f: f.max_mean_worst, number),

@@ -40,7 +40,7 @@ def play_field(scenario: str, rounds: int) -> None:
         for bundle, broker in player.decide(observer.observe(number, story.happen(number))):
             story.cluster.owner[bundle] = broker
             moves.append((number, bundle, broker))
-        learned = hash_of(Learned(player._session._usage, number))
+        learned = hash_of(Learned(player.usage, number))
         print(scenario, number, learned, hashlib.sha256(repr(moves).encode()).hexdigest(), len(moves))
 
 
