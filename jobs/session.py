@@ -1,9 +1,9 @@
 """Builds the Spark session of every job and Spark test: JARs, Delta, Python and loopback binding.
 
-A job started by spark-submit keeps what that gave (master, name, JARs, `--properties-file`, `--conf`); only missing
-settings are filled in, from the JVM's point of view, which starts before Python. Under plain `python` (notebooks,
-benchmarks) the same defaults and the JARs of the project's cache apply. The JVM then reads them from a file that only
-this user can read, because everybody can see a command line in the list of processes.
+A job started by spark-submit keeps what that gave (master, name, JARs, `--properties-file`, `--conf`, the cluster's
+`spark-defaults.conf`); only missing settings are filled in, from the JVM's point of view, which starts before Python.
+Under plain `python` (notebooks, benchmarks) the same defaults and the JARs of the project's cache apply. The JVM then
+reads them from a file that only this user can read, because everybody can see a command line in the list of processes.
 
 Spark's settings live in `conf/spark/*.conf`, each with its reason; this module only has those the code depends on.
 """

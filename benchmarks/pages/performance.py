@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks.measure.control.latency_chain import STEPS
 from benchmarks.measure.figures import RESULTS
+from benchmarks.measure.loads.scale_model import fit, of_one_shape
 from benchmarks.pages.plots import SCENARIOS
 from controller.process.paths import ROOT
 
@@ -90,17 +91,40 @@ def spark_cost(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def spark_model(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Cores and memory that many brokers need, by the lines of `cluster_scale`."""
+    """Cores and memory that the loads query needs for many brokers, by lines through what `cluster_scale` measured."""
     figures = results.get("cluster_scale", {}).get("figures")
     if figures is None:
         return "Not measured yet.\n"
+    model = fit(of_one_shape(figures["growth"]))
+    missed = " and ".join(
+        f"{line['cpu_s_missed']:g} CPU seconds a batch and {line['memory_mib_missed']:,} MiB ({part})"
+        for part, line in model["lines"].items()
+    )
     rows = [
         (f"{row['brokers']:,}", f"{row['stats_per_s']:,}", f"{row['executors_cores']:g}", f"{row['driver_cores']:g}",
          f"{row['executors_mib']:,}", f"{row['driver_mib']:,}")
-        for row in figures["model"]["predicted"]
+        for row in model["predicted"]
     ]  # fmt: skip
     head = ("brokers", "statistics a second", "executors' cores", "driver's cores", "executors' MiB", "driver's MiB")
-    return _table(head, rows)
+    return f"{_table(head, rows)}\nThe measurements are off these lines by at most {missed}.\n"
+
+
+def other_parts(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """What the rest of the job takes, as far as it was measured."""
+    rows = []
+    if latency := results.get("control_scale", {}).get("figures"):
+        load, times = latency["load"], latency["latency_s"]
+        rows.append((
+            "control query", f"{load['brokers']:,}", f"{load['brokers'] * load['bundles_a_broker']:,}",
+            f"event to entry: {times['p50']:g} s, {times['p99']:g} s (p99)", "not measured apart",
+        ))  # fmt: skip
+    if largest := results.get("decide_speed", {}).get("figures", {}).get("largest"):
+        rows.append((
+            "round worker, its decision", f"{largest['brokers']:,}", f"{largest['bundles']:,}",
+            f"CPU of a round: {largest['cpu_p50_ms'] / 1000:.2f} s, {largest['cpu_worst_ms'] / 1000:.2f} s (the worst)",
+            f"{largest['peak_gib']:g} GiB",
+        ))  # fmt: skip
+    return _table(("part of the job", "brokers", "bundles", "median and worse", "memory"), rows)
 
 
 def handover_gaps(results: Mapping[str, Mapping[str, Any]]) -> str:
@@ -159,6 +183,7 @@ PARTS = {
     "decide_times": decide_times,
     "spark_cost": spark_cost,
     "spark_model": spark_model,
+    "other_parts": other_parts,
 }
 
 

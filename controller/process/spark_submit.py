@@ -19,6 +19,7 @@ from controller.process.setup_java import find_java, utf8_locale
 
 LOCAL_SPARK_CONF = CONF / "spark" / "local.conf"
 JOB = CODE / "jobs" / "balance.py"
+DEFAULTS = "spark-defaults.conf"  # a cluster's own settings, in Spark's folder of settings
 S3A = "s3a"  # Hadoop's scheme for S3, and the group of its JARs in the lock
 STANDALONE = "spark://"  # begins the address of a standalone cluster's masters, which commas separate
 MASTER_S = 3.0  # for a master to accept a connection
@@ -41,11 +42,12 @@ def spark_submit_command(
     if not spark_conf.is_file():
         raise ConfigError(f"--spark-conf {spark_conf} does not exist: give a Spark properties file")
     check_deploy_mode(spark_conf)
-    check_master(_master(spark_conf.read_text()))
+    check_master(_master(settings_text(spark_conf)))
     return [
         str(spark_home() / "bin" / "spark-submit"),
         "--properties-file",
         str(spark_conf),
+        *(["--load-spark-defaults"] if _takes_defaults(spark_conf) else []),
         "--jars",
         ",".join(map(str, jars)),
         *_for_checkpoints(checkpoints, spark_conf),
@@ -62,7 +64,7 @@ def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK
     own machines: `spark.pyspark.python`, or PYSPARK_PYTHON, or python3.
     """
     local = {}
-    if has_local_master(spark_conf.read_text()):
+    if has_local_master(settings_text(spark_conf, environ)):
         local = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     return {
         **local,
@@ -76,15 +78,28 @@ def spark_environment(environ: Mapping[str, str], spark_conf: Path = LOCAL_SPARK
     }
 
 
+def settings_text(spark_conf: Path, environ: Mapping[str, str] = os.environ) -> str:
+    """The properties that spark-submit takes: the cluster's defaults, then the file, because the last one counts."""
+    defaults = Path(environ.get("SPARK_CONF_DIR") or spark_home() / "conf") / DEFAULTS
+    below = defaults.read_text() if _takes_defaults(spark_conf) and defaults.is_file() else ""
+    return f"{below}\n{spark_conf.read_text()}"
+
+
+def _takes_defaults(spark_conf: Path) -> bool:
+    """Not with the shipped settings for one machine: nothing of a cluster's belongs there, such as its event log."""
+    return spark_conf != LOCAL_SPARK_CONF
+
+
 def check_deploy_mode(spark_conf: Path) -> None:
     """Raise ConfigError where the settings ask for a driver on the cluster and Spark has none for Python there."""
-    properties = spark_conf.read_text()
+    properties = settings_text(spark_conf)
     mode, master = _setting("spark.submit.deployMode", properties), _master(properties)
+    place = spark_conf if _setting("spark.submit.deployMode", spark_conf.read_text()) else DEFAULTS
     if mode not in ("", "client", "cluster"):
-        raise ConfigError(f"spark.submit.deployMode = {mode} in {spark_conf} is no mode of Spark: give client")
+        raise ConfigError(f"spark.submit.deployMode = {mode} in {place} is no mode of Spark: give client")
     if mode == "cluster" and (not master or master.startswith(("spark:", "local"))):
         raise ConfigError(
-            f"spark.submit.deployMode = cluster in {spark_conf} is not allowed with {master or 'no spark.master'}: only"
+            f"spark.submit.deployMode = cluster in {place} is not allowed with {master or 'no spark.master'}: only"
             " YARN and Kubernetes run Python drivers; give client, and start Ballast on a machine that the workers can"
             " reach"
         )
@@ -112,7 +127,7 @@ def _for_checkpoints(checkpoints: str, spark_conf: Path) -> list[str]:
             f"checkpoints at {without_login(checkpoints)} need the JARs of Hadoop's S3A, which are not in"
             f" {EXTRA_JARS / S3A}: run `ballast setup --s3a` once, or keep tables.checkpoints in a folder of the driver"
         )
-    given = _setting("spark.driver.extraClassPath", spark_conf.read_text())
+    given = _setting("spark.driver.extraClassPath", settings_text(spark_conf))
     own_logging = sorted((spark_home() / "jars").glob("slf4j-api-*.jar"))  # an old one in these JARs would log nothing
     return ["--driver-class-path", os.pathsep.join([*([given] if given else []), *map(str, [*own_logging, *jars])])]
 

@@ -11,6 +11,7 @@ from benchmarks.pages.performance import (
     handover_gaps,
     load_results,
     main,
+    other_parts,
     render,
     report_times,
     spark_cost,
@@ -49,10 +50,9 @@ def test_the_spark_tables_say_what_each_row_was_measured_on() -> None:
     def row(brokers: int, stats_per_s: int) -> dict[str, Any]:
         cost = {"executors_us_a_stat": 9.1, "driver_us_a_stat": 1.2, "shuffled_bytes_a_stat": 30.1}
         load = {"brokers": brokers, "listed": 100, "tail": 900, "writer": "spark", "stats_per_s": stats_per_s}
-        return load | cost | {"memory_mib": {"executors": 1_200, "driver": 800}}
+        batch = {"stats_a_batch": 101 * brokers, "executors_cpu_s_a_batch": 0.5, "driver_cpu_s_a_batch": 1e-4 * brokers}
+        return load | cost | batch | {"memory_mib": {"executors": 1_200, "driver": 800}}
 
-    predicted = {"brokers": 5_000, "stats_per_s": 1_000_000, "executors_cores": 9.5, "driver_cores": 0.2,
-                 "executors_mib": 4_000, "driver_mib": 900}  # fmt: skip
     results = {
         "cluster_scale": {
             "figures": {
@@ -60,7 +60,7 @@ def test_the_spark_tables_say_what_each_row_was_measured_on() -> None:
                 "workers": {"one": row(1_000, 3), "two": row(1_000, 4)},
                 "workers_small": {"one": row(250, 5), "two": row(250, 6)},
                 "growth": [row(10, 7), row(1_000, 8)],
-                "model": {"predicted": [predicted]},
+                "model": {"predicted": []},  # as it was measured; the page draws its lines anew
             }
         }
     }
@@ -71,7 +71,9 @@ def test_the_spark_tables_say_what_each_row_was_measured_on() -> None:
         ("| one worker of half a core", "250", "5"), ("| two workers of half a core", "250", "6"),
         ("| two workers of a core", "10", "7"), ("| two workers of a core", "1,000", "8"),
     ]  # fmt: skip
-    assert spark_model(results).splitlines()[2] == "| 5,000 | 1,000,000 | 9.5 | 0.2 | 4,000 | 900 |"
+    model = spark_model(results).splitlines()
+    assert model[3] == "| 5,000 | 101,000 | 0.25 | 0.1 | 1,200 | 800 |"
+    assert model[5].startswith("The measurements are off these lines by at most 0 CPU seconds a batch and 0 MiB (exec")
     assert spark_cost({}) == spark_model({}) == "Not measured yet.\n"
 
 
@@ -88,3 +90,14 @@ def test_gaps_and_reports_are_told_by_run_and_only_of_those_measured() -> None:
     (line,) = report_times({"report_latency": reports}).splitlines()[2:]
     assert line == "| two workers of a core | 9 | 1 / 2 / 3 | 3 | 2 / 3 / 4 | 4 / 5 / 6 |"
     assert handover_gaps({}).count("\n") == report_times({}).count("\n") == 2
+
+
+def test_the_rest_of_the_job_is_told_with_what_was_measured_of_it() -> None:
+    query = {"load": {"brokers": 1_000, "bundles_a_broker": 100}, "latency_s": {"p50": 0.25, "p99": 0.8}}
+    largest = {"brokers": 1_000, "bundles": 1_000_000, "cpu_p50_ms": 740.7, "cpu_worst_ms": 1_395.0, "peak_gib": 1.05}
+    results = {"control_scale": {"figures": query}, "decide_speed": {"figures": {"largest": largest}}}
+    assert other_parts(results).splitlines()[2:] == [
+        "| control query | 1,000 | 100,000 | event to entry: 0.25 s, 0.8 s (p99) | not measured apart |",
+        "| round worker, its decision | 1,000 | 1,000,000 | CPU of a round: 0.74 s, 1.40 s (the worst) | 1.05 GiB |",
+    ]
+    assert other_parts({}).count("\n") == 2

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from benchmarks.measure.loads.backlog import NAME, TEMPLATES, Backlog, templates
-from benchmarks.measure.loads.cluster_scale import SHARES, fit, mean_of
+from benchmarks.measure.loads.cluster_scale import mean_of
 from benchmarks.measure.loads.fleet import stamp
+from benchmarks.measure.loads.scale_model import SHARES, fit, of_one_shape
 from controller.domain.load import BUNDLE_FIELDS
 from controller.loads.judge import judge
 from controller.loads.rules import ReportLimits
@@ -55,6 +56,15 @@ def test_what_grows_in_a_line_is_predicted_on_it() -> None:
     assert large["stats_per_s"] == 5_000 * 101 / 5
     assert large["executors_cores"] == pytest.approx((0.5 + 10e-6 * 5_000 * 101 * 2 / 5) / 2, abs=0.01)
     assert large["executors_mib"] == round(800 + 1_048.576 * 5_000 * 101 * 2 / 5 / 2**20)
+
+
+def test_every_measurement_of_one_shape_moves_the_line_and_its_distance_is_told() -> None:
+    rows = [row(brokers, 0.5, 10.0, 800.0, 0.0) for brokers in (10, 20, 30)]
+    rows[1]["memory_mib"]["driver"] += 30
+    line = fit(rows)["lines"]["driver"]
+    assert (line["memory_mib"], line["memory_bytes_a_stat"], line["memory_mib_missed"]) == (810, 0.0, 20)
+    shapes = [each | {"listed": listed, "tail": 0} for each, listed in zip(rows, (100, 100, 1_000), strict=True)]
+    assert of_one_shape(shapes) == shapes[:2]
 
 
 def test_runs_are_averaged_figure_by_figure() -> None:

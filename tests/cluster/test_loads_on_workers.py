@@ -18,7 +18,7 @@ from controller.process.paths import ROOT
 from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.spark_cluster import SparkCluster
 from tests.cluster.site import Reports, Site, check_exact
-from tests.cluster.workers import CORES, NOBODY, WORKERS, files_in_use, processes_of, user_of_workers
+from tests.cluster.workers import CORES, NOBODY, WORKERS, files_in_use, processes_of, runs_python, user_of_workers
 from tests.installed import Installed
 
 LISTED, PANES_OF_A_FILE = 10_000, LoadsSettings.file_from_rows
@@ -60,11 +60,20 @@ def test_a_worker_that_dies_in_a_batch_and_one_that_joins(cluster: SparkCluster,
     site.wait(lambda: site.counted() >= 80, "some of many batches")
     cluster.kill_worker(1)
     reports.send(100)
+    known = {worker.id for worker in cluster.workers()}
     cluster.start_worker(3)
-    reports.send(100)
-    check_exact(site, reports)
-    site.wait(lambda: sum(worker.alive for worker in cluster.workers()) == 2, "the new worker")
-    cluster.start_worker(1)
+
+    def joined() -> bool:
+        return any(worker.alive and worker.cores_used for worker in cluster.workers() if worker.id not in known)
+
+    try:
+        site.wait(joined, "an executor of the new worker")
+        reports.send(400)
+        check_exact(site, reports)
+        assert runs_python(cluster, 3), "the new worker was given no task"
+    finally:
+        cluster.kill_worker(3)
+        cluster.start_worker(1)
 
 
 def test_a_driver_that_dies_goes_on_where_it_was(site: Site, reports: Reports) -> None:

@@ -111,6 +111,13 @@ def files_in_use(process: psutil.Process) -> set[str]:
     return names
 
 
+def runs_python(cluster: SparkCluster, number: int) -> bool:
+    """Whether an executor of this worker has started Python, which the first task does that it is given."""
+    pid = cluster.process(f"worker-{number}").pid
+    started = psutil.Process(pid).children(recursive=True) if pid is not None else []
+    return any("pyspark.daemon" in process.cmdline() for process in started)
+
+
 @contextmanager
 def closed_to_others(folder: Path = ROOT) -> Iterator[None]:
     """Nobody but its owner may enter the checkout meanwhile."""

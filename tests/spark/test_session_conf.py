@@ -14,7 +14,7 @@ from pyspark import SparkConf
 
 from controller.process.paths import ROOT, jars_of
 from controller.process.spark_submit import spark_environment, spark_submit_command
-from jobs.session import fill_in, read_conf
+from jobs.session import FALLBACK, fill_in, read_conf
 
 
 def submitted(master: str, conf_file: str) -> SparkConf:
@@ -90,6 +90,22 @@ def test_what_spark_submit_gives_holds_in_the_running_session(short_lived_jvms: 
     assert sql["spark.sql.session.timeZone"] == "UTC"  # nobody may change that
     assert sql["spark.sql.extensions"].split(",")[0] == "org.apache.spark.sql.example.Unknown"
     assert "DeltaSparkSessionExtension" in sql["spark.sql.extensions"]
+
+
+@pytest.mark.spark
+def test_a_clusters_defaults_count_below_the_file_and_above_what_the_job_fills_in(
+    short_lived_jvms: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.master local[5]\nspark.ballast.one by the defaults\nspark.ballast.two by the defaults\n"
+        "spark.sql.streaming.stopTimeout 7s\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    found = asked(tmp_path, properties="spark.master local[2]\nspark.ballast.one by the file\n")
+    conf = found[4]
+    assert (found[0], conf["spark.ballast.one"]) == ("local[2]", "by the file")
+    assert conf["spark.ballast.two"] == "by the defaults"
+    assert conf["spark.sql.streaming.stopTimeout"] == "7s" != FALLBACK["spark.sql.streaming.stopTimeout"]
 
 
 @pytest.mark.slow

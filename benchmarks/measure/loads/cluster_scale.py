@@ -11,7 +11,7 @@ tables. A batch has one report of each broker. CPU seconds are those of the batc
   short.
 - `growth`: 10, 100 and 1,000 brokers of 1,000 bundles, the busiest hundred listed and the rest as one row; and 1,000
   brokers that list all.
-- `model`: lines through `growth`, and what they say of 1,000 and 5,000 brokers.
+- `model`: lines through `growth` (`scale_model`), and what they say of 1,000 and 5,000 brokers.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import psutil
 
 from benchmarks.measure.loads.backlog import Backlog, fill_backlog
+from benchmarks.measure.loads.scale_model import SHARES, fit, of_one_shape
 from benchmarks.measure.loads.sent_reports import INTERVAL_MS, PANE_MS, check_sums
 from benchmarks.measure.loads.spark_workers import CLUSTER_CONF, pids_of, properties, running_workers
 from benchmarks.measure.result import NotMeasured, Result, Target
@@ -50,8 +50,6 @@ HALF_CORE = 0.5
 PAIRED = (("one", 1), ("two", 2), ("two", 2), ("one", 1))  # what changes on the machine meanwhile concerns both
 EVERY_S = 0.5  # memory is looked at
 TREES_EVERY = 20  # looks, the processes are listed anew: a listing reads all of /proc, at the driver's expense
-SHARES = ("executors", "driver")
-PREDICTED = (1_000, 5_000)
 TARGETS = [
     Target("cost.cluster.executors_us_a_stat", 10.0, "us"),
     Target("cost.cluster_to_local", 1.15, "x"),
@@ -105,7 +103,7 @@ def run(folder: Path, quick: bool = False) -> Result:
         for name, held in (("workers", HELD), ("workers_small", HELD_SMALL)):
             figures[name] = _measure_workers(folder / name, kafka.bootstrap, held)
         figures["growth"] = growth
-        figures["model"] = fit(growth[:-1])
+        figures["model"] = fit(of_one_shape(growth))
     return Result("cluster_scale", figures, TARGETS)
 
 
@@ -279,44 +277,6 @@ def _shuffled_bytes(spark: Any) -> int:
     """Written to shuffles by all executors, as Spark counts it."""
     executors = spark.sparkContext._jsc.sc().statusStore().executorList(False)
     return sum(int(executors.apply(at).totalShuffleWrite()) for at in range(executors.size()))
-
-
-# ---------------------------------------------------------------- the model
-
-
-def fit(growth: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """CPU of a batch and memory as lines over its statistics, and what they give for many brokers.
-
-    A batch is what comes in a trigger: brokers report every five seconds, and the query looks every two.
-    """
-    stats = np.array([row["stats_a_batch"] for row in growth], dtype=float)
-    lines: dict[str, Any] = {}
-    for part in SHARES:
-        cpu = _line(stats, [row[f"{part}_cpu_s_a_batch"] for row in growth])
-        memory = _line(stats, [row["memory_mib"][part] for row in growth])
-        lines[part] = {
-            "cpu_s_a_batch": round(cpu[0], 4), "cpu_us_a_stat": round(1e6 * cpu[1], 3),
-            "memory_mib": round(memory[0]), "memory_bytes_a_stat": round(2**20 * memory[1], 1),
-        }  # fmt: skip
-    rows_a_report = growth[-1]["stats_a_batch"] / growth[-1]["brokers"]
-    return {"lines": lines, "predicted": [_predict(lines, brokers, rows_a_report) for brokers in PREDICTED]}
-
-
-def _line(x: np.ndarray[Any, Any], y: Sequence[float]) -> tuple[float, float]:
-    """Offset and slope of the line through the first and the last point: those between show whether it is one."""
-    slope = (y[-1] - y[0]) / (x[-1] - x[0])
-    return float(y[0] - slope * x[0]), float(slope)
-
-
-def _predict(lines: Mapping[str, Any], brokers: int, rows_a_report: float) -> dict[str, Any]:
-    trigger_s = LoadsSettings.trigger_ms / 1000
-    stats = brokers * rows_a_report * trigger_s / (INTERVAL_MS / 1000)
-    found: dict[str, Any] = {"brokers": brokers, "stats_per_s": round(stats / trigger_s)}
-    for part, line in lines.items():
-        cpu = line["cpu_s_a_batch"] + line["cpu_us_a_stat"] * stats / 1e6
-        found[f"{part}_cores"] = round(cpu / trigger_s, 2)
-        found[f"{part}_mib"] = round(line["memory_mib"] + line["memory_bytes_a_stat"] * stats / 2**20)
-    return found
 
 
 def main() -> None:

@@ -48,7 +48,8 @@ def test_spark_submit_is_given_a_job_and_arguments_that_it_takes() -> None:
     place = words.index("jobs/balance.py")
     assert (ROOT / words[place]).is_file()
     parse_arguments(words[place + 1 :])
-    assert words[1:place:2] == ["--properties-file", "--jars"]
+    options = [word for word in words[1:place] if word.startswith("--")]
+    assert options == ["--properties-file", "--load-spark-defaults", "--jars"], "as `ballast run` gives them"
 
 
 @pytest.mark.parametrize("text", PROPERTIES, ids=lambda text: text.split()[1])

@@ -28,6 +28,7 @@ from tests.unit.deploy.recipes import (
     objects,
     parts,
 )
+from tests.unit.deploy.reduced_crd import reduced
 
 FILES = sorted(file.name for file in (DEPLOY / "kubernetes").iterdir())
 EVERYTHING = [found for name in FILES for found in objects(name)]
@@ -68,6 +69,22 @@ def test_the_application_has_only_fields_and_values_that_the_resource_has() -> N
     wrong["spec"]["driver"]["livenessProbe"] = {}
     wrong["spec"]["sparkConf"]["spark.speculation"] = False
     assert len(faults(wrong, "spark_application.yaml")) == 2
+
+
+def test_the_schema_of_the_application_has_all_fields_of_the_crd_but_those_that_it_names() -> None:
+    pod = {"properties": {"cores": {"type": "integer", "description": "…", "minimum": 1}, "affinity": {}}}
+    spec = {"description": "…", "required": ["driver"], "properties": {"driver": pod}}
+    schema = {"required": ["spec"], "properties": {"metadata": {}, "spec": spec, "status": {}}}
+    versions = [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]
+    made = reduced({"spec": {"group": "some.io", "names": {"kind": "Some"}, "versions": versions}})
+    cores = {"type": "integer", "minimum": 1}
+    driver = {"additionalProperties": False, "properties": {"cores": cores}}
+    assert made["properties"]["spec"] == {
+        "required": ["driver"], "additionalProperties": False, "properties": {"driver": driver},
+    }  # fmt: skip
+    assert made["properties"].keys() == {"apiVersion", "kind", "metadata", "spec"}
+    assert made["properties"]["apiVersion"] == {"const": "some.io/v1"}
+    assert made["additionalProperties"] is False
 
 
 def test_the_application_runs_the_jars_and_settings_that_tests_run() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from collections.abc import Iterator
@@ -43,6 +44,36 @@ def test_executors_of_a_cluster_have_a_python_of_their_own() -> None:
     assert of_cluster["PYSPARK_DRIVER_PYTHON"] == sys.executable
     given = spark_environment({"PYSPARK_PYTHON": "/opt/py"}, CONF / "spark" / "cluster.conf")
     assert given["PYSPARK_PYTHON"] == "/opt/py"
+
+
+@pytest.fixture
+def defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cluster's own settings, where SPARK_CONF_DIR says."""
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "site"))
+    (tmp_path / "site").mkdir()
+    return tmp_path / "site" / "spark-defaults.conf"
+
+
+def test_defaults_of_the_cluster_are_read_below_the_file(tmp_path: Path, defaults: Path) -> None:
+    file = tmp_path / "spark.conf"
+    file.write_text("spark.ballast.own 1\n")
+    command = spark_submit_command([], file)
+    assert command[1:4] == ["--properties-file", str(file), "--load-spark-defaults"]
+    defaults.write_text("spark.master spark://127.0.0.1:1\nspark.submit.deployMode cluster\n")
+    with pytest.raises(ConfigError, match=r"= cluster in spark-defaults\.conf is not allowed with spark://127"):
+        spark_submit_command([], file)
+    file.write_text("spark.submit.deployMode client\n")
+    with pytest.raises(NoMaster, match=r"at spark://127\.0\.0\.1:1 "):
+        spark_submit_command([], file)
+    assert "SPARK_LOCAL_IP" not in spark_environment(os.environ, file)
+    file.write_text("spark.master local[3]\nspark.submit.deployMode client\n")
+    assert spark_submit_command([], file)
+    assert spark_environment(os.environ, file)["SPARK_LOCAL_IP"] == "127.0.0.1"
+
+
+def test_the_shipped_settings_for_one_machine_take_nothing_of_a_clusters(defaults: Path) -> None:
+    defaults.write_text("spark.submit.deployMode cluster\nspark.eventLog.enabled true\n")
+    assert "--load-spark-defaults" not in spark_submit_command([])
 
 
 def test_a_driver_on_a_standalone_cluster_is_refused(tmp_path: Path) -> None:
