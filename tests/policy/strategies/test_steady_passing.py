@@ -180,4 +180,5 @@ class TestJobsOverTheThreshold:
 
     def test_a_bundle_that_gets_hot_beside_it_is_no_job(self) -> None:
         found = ran_job(self.known(), 1.6, hot=30.0)
-        assert found and found[0].source == "b0"
+        assert found
+        assert found[0].source == "b0"
