@@ -39,6 +39,10 @@ class Store:
         """How many it has answered so far."""
         return int(httpx.get(f"{self.address}{SERVED}").json()["requests"])
 
+    def written(self) -> list[str]:
+        """The path of each object that it has taken so far, whether it was removed again or not."""
+        return list(httpx.get(f"{self.address}{SERVED}").json()["written"])
+
     def listing(self) -> str:
         """What the bucket holds, as S3 lists it."""
         return httpx.get(f"{self.address}/{BUCKET}?list-type=2").text
