@@ -1,4 +1,5 @@
-"""`python -m tests.component.object_store.server`: moto's S3 server behind a gate, in a process of its own.
+"""`python -m tests.component.object_store.server`: moto's S3 server behind a gate, in a process of its own, and the
+metadata service of a machine with a role.
 
 The gate holds a lock for each key, which moto itself does not, makes faults, and counts what moto takes. moto looks
 whether an object exists and then stores it, so two conditional puts at once may both succeed; S3 promises that one of
@@ -21,8 +22,10 @@ from moto.moto_server.werkzeug_app import MotoRequestHandler
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import make_server
 
+from tests.component.object_store.machine_role import SESSION, TOKEN_LASTS, answer_of_machine
+
 BUCKET = "lake"
-CONTROL, SERVED = "/_gate", "/_served"
+CONTROL, SERVED, METADATA = "/_gate", "/_served", "/latest/"
 SERVICE_UNAVAILABLE = "503 Slow Down"
 Environment = dict[str, Any]
 _CREDENTIAL = re.compile(r"Credential=([^/]+)/")
@@ -109,6 +112,8 @@ class Gate:
             return self._control(environment, start_response)
         if path == SERVED:
             return _answer(start_response, self._served.document())
+        if path.startswith(METADATA):
+            return _send(start_response, *answer_of_machine(method, path, environment.get(SESSION, "")))
         counts = faults.method in ("", method) and faults.part in path
         if counts and faults.refuse > 0:
             faults.refuse -= 1
@@ -120,7 +125,7 @@ class Gate:
             body = list(self._app(environment, lambda *answer: answers.append(answer)))
         self._served.count(environment, answers[-1][0])
         if faults.stale and method == "GET" and "list-type=2" in environment["QUERY_STRING"]:
-            return _send(start_response, self._without_newest(b"".join(body)), "application/xml")
+            return _send(start_response, self._without_newest(b"".join(body)))
         if counts:
             time.sleep(faults.delay_s)
             if faults.lose > 0:
@@ -142,11 +147,11 @@ class Gate:
 
 
 def _answer(start_response: Any, document: Environment) -> Iterable[bytes]:
-    return _send(start_response, json.dumps(document).encode(), "application/json")
+    return _send(start_response, json.dumps(document).encode())
 
 
-def _send(start_response: Any, body: bytes, kind: str) -> Iterable[bytes]:
-    start_response("200 OK", [("Content-Type", kind), ("Content-Length", str(len(body)))])
+def _send(start_response: Any, body: bytes, status: str = "200 OK") -> Iterable[bytes]:
+    start_response(status, [("Content-Length", str(len(body))), *TOKEN_LASTS])
     return [body]
 
 

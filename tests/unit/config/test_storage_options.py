@@ -68,7 +68,15 @@ def test_no_place_is_recommended_that_is_refused_as_well(option: str, instead: s
         loaded("kafka.client.sasl_plain_password=abcdef")
 
 
-@pytest.mark.parametrize("name", ["aws_web_identity_token_file", "aws_endpoint", "google_service_account_path"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aws_web_identity_token_file",
+        "aws_endpoint",
+        "aws_force_credential_load",
+        "google_service_account_path",
+    ],
+)
 def test_the_place_of_a_credential_is_none(name: str, tmp_path: Path) -> None:
     file = tmp_path / "ballast.yaml"
     file.write_text(f"tables: {{storage_options: {{{name}: /run/somewhere}}}}")
