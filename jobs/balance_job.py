@@ -21,7 +21,9 @@ from controller.bus.failures import describe_kafka_in_spark, describe_spark_erro
 from controller.config.http_access import http_access
 from controller.config.load import load_settings
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.errors import BallastError, describe_error, without_login
+from controller.ledger.store.conditional_put import check_conditional_put
 from controller.process.logs import configure_logs
 from controller.process.metrics import new_registry
 from controller.service.arguments import (
@@ -77,6 +79,7 @@ def main(argv: Sequence[str]) -> int:
         check_job(settings, arguments.checkpoint, arguments.pid_file)
         tables, checkpoints = settings.tables, arguments.checkpoint or settings.tables.checkpoints
         log.info("tables at %s, checkpoints at %s", *map(without_login, (tables.root, checkpoints)))
+        check_conditional_put(table_root(settings))  # whichever queries run: both write tables
         code = _run(settings, arguments, stop)
         return EXIT_INTERRUPTED if interrupt.came else code
     except BaseException as error:

@@ -34,6 +34,7 @@ from controller.ledger.tables import TableRoot
 from controller.process.clock import wall_ms
 from controller.process.logs import configure_logs
 from controller.process.spark_submit import NoMaster
+from controller.service.start_checks import check_spark_maintenance
 from jobs.session import build_session
 
 log = logging.getLogger("ballast.maintain")
@@ -53,6 +54,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         settings = load_settings(given.conf, given.profile, given.set)
         check_old_place(settings)
+        check_spark_maintenance(settings)
     except ConfigError as error:
         print(f"ballast maintain: {error}", file=sys.stderr, flush=True)
         return EXIT_CONFIG

@@ -141,6 +141,20 @@ def handover_gaps(results: Mapping[str, Mapping[str, Any]]) -> str:
     return _table((*head[:2], *(f"{name}: p50 / p99 / worst ms" for name in head[2:])), rows)
 
 
+def commit_in_store(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """A commit in the store beside one in a folder, and what the store's server has of it, in a sentence."""
+    figures = results.get("commit_in_store", {}).get("figures", {})
+    store, folder = figures.get("in_store", {}), figures.get("in_folder", {})
+    busy_ms = store.get("server_busy_ms_a_commit")
+    if busy_ms is None:  # older results added up requests at once
+        return "How long the server is at work for a commit is not measured yet.\n"
+    return (
+        f"A commit alone (`commit_in_store`) takes {store['commit_ms']['p50']:g} ms there and"
+        f" {folder['commit_ms']['p50']:g} ms in a folder (p50). It makes {store['requests_a_commit']:g} requests;"
+        f" meanwhile the server is at work for {busy_ms:g} ms (means).\n"
+    )
+
+
 def report_times(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Reports and rounds of `report_latency`, by where the job runs."""
     figures = results.get("report_latency", {}).get("figures", {})
@@ -177,6 +191,7 @@ def decide_times(results: Mapping[str, Mapping[str, Any]]) -> str:
 PARTS = {
     "targets": targets,
     "handover_gaps": handover_gaps,
+    "commit_in_store": commit_in_store,
     "report_times": report_times,
     "machines": machines,
     "control_path": control_path,

@@ -10,7 +10,8 @@ from controller.domain.errors import ConfigError, without_login
 _CREDENTIAL = re.compile(
     r"secret|passw|token|credential|access_key|(account|private|api|storage|customer)_key|(^|_)sas(_|$)", re.IGNORECASE
 )
-_NAMES_A_PLACE = ("_file", "_path", "_endpoint", "_uri", "_url")  # where a credential is, not the credential
+# Where a credential is, or whether one is looked for, but no credential.
+_HOLDS_NONE = ("_file", "_path", "_endpoint", "_uri", "_url", "_force_credential_load")
 _UNSAFE = re.compile(r"allow_unsafe_rename$|conditional_put$|copy_if_not_exists$", re.IGNORECASE)
 SAFE_PUT = "etag"
 _AWS_WITHOUT_PREFIX = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")  # delta-rs takes these options, too
@@ -29,7 +30,7 @@ def where_credentials_go(option: str) -> str:
 def check_storage_options(options: Mapping[str, str], origin: str) -> None:
     """Raise ConfigError, without the value, for an option that does not belong into a configuration."""
     for name, value in options.items():
-        if _CREDENTIAL.search(name) and not name.lower().endswith(_NAMES_A_PLACE):
+        if _CREDENTIAL.search(name) and not name.lower().endswith(_HOLDS_NONE):
             raise ConfigError(
                 f"tables.storage_options.{name} ({origin}) is a credential, and configurations are shown and stored:"
                 f" {where_credentials_go(name)}"

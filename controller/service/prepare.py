@@ -18,7 +18,6 @@ from controller.config.table_root import table_root
 from controller.domain.entries import Entry
 from controller.domain.errors import without_login
 from controller.domain.state import ClusterState
-from controller.ledger.store.conditional_put import check_conditional_put
 from controller.process.clock import wall_ms
 from controller.service.arguments import Arguments
 from controller.service.kafka_identity import settle_kafka
@@ -51,9 +50,7 @@ class Preparation:
         self.replaced: TopicOwner | None = None  # another journal's record that this start may replace
 
     def before_tables(self) -> None:
-        """Check that the store keeps two controllers apart, and where no journal exists yet, that one may be started;
-        before anything is created."""
-        check_conditional_put(self._root)
+        """Check that a journal may be started where none exists yet; before anything is created."""
         if not self._root.exists(JOURNAL.name):
             self._seen = self._claimant.look()
             if not self._arguments.new_journal:

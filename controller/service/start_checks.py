@@ -83,6 +83,16 @@ def check_writers(settings: Settings) -> None:
         )
 
 
+def check_spark_maintenance(settings: Settings) -> None:
+    """Raise ConfigError for maintenance by Spark of tables in an object store."""
+    if table_root(settings).is_object_store:
+        raise ConfigError(
+            f"Spark does not maintain tables in an object store (tables.root = {without_login(settings.tables.root)}):"
+            " its Delta commits there without a condition, beside a controller that commits too; run `ballast maintain`"
+            " without --spark"
+        )
+
+
 def check_file(file: Path, name: str) -> None:
     """Raise ConfigError for a local file that cannot be written."""
     if file.is_dir():

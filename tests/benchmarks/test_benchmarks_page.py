@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.pages.performance import (
     PAGE,
+    commit_in_store,
     handover_gaps,
     load_results,
     main,
@@ -85,10 +86,15 @@ def test_gaps_and_reports_are_told_by_run_and_only_of_those_measured() -> None:
     gaps = {"figures": {"tables_in_store": {"transfers": 7, "gap_ms": times(20.5), "steps_ms": steps}}}
     (line,) = handover_gaps({"handover": gaps}).splitlines()[2:]
     assert line.endswith("object store | 7 | 20.5 / 21.5 / 22.5 | 30 / 31 / 32 | 40 / 41 / 42 |")
+    in_store = {"commit_ms": times(55.5), "requests_a_commit": 9.9, "server_busy_ms_a_commit": 40.1}
+    commits = {"commit_in_store": {"figures": {"in_store": in_store, "in_folder": {"commit_ms": times(23)}}}}
+    assert "55.5 ms there and 23 ms in a folder (p50)" in commit_in_store(commits)
+    assert "makes 9.9 requests; meanwhile the server is at work for 40.1 ms" in commit_in_store(commits)
     found = {"latency_s": times(1), "rounds": {"due_to_journaled_s": times(2, 3), "computed_s": times(4, 3)}}
     reports = {"figures": {"latency_s": times(5), "on_cluster": found}}
     (line,) = report_times({"report_latency": reports}).splitlines()[2:]
     assert line == "| two workers of a core | 9 | 1 / 2 / 3 | 3 | 2 / 3 / 4 | 4 / 5 / 6 |"
+    assert commit_in_store({}).endswith("not measured yet.\n")
     assert handover_gaps({}).count("\n") == report_times({}).count("\n") == 2
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+from collections.abc import Mapping
+from io import BytesIO
 from pathlib import Path
 
+import psutil
 import pyarrow.parquet as pq
 
 from benchmarks.measure.loads.backlog import Backlog, fill_backlog
@@ -19,6 +23,7 @@ from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.spark_cluster import SparkCluster
 from tests.cluster.site import Reports, Site, check_exact
 from tests.cluster.workers import CORES, NOBODY, WORKERS, files_in_use, processes_of, runs_python, user_of_workers
+from tests.component.object_store.conftest import CREDENTIALS, Store
 from tests.installed import Installed
 
 LISTED, PANES_OF_A_FILE = 10_000, LoadsSettings.file_from_rows
@@ -87,14 +92,48 @@ def test_a_driver_that_dies_goes_on_where_it_was(site: Site, reports: Reports) -
     check_exact(site, reports)
 
 
-def test_tables_in_an_object_store_get_every_report_once(
-    site: Site, reports: Reports, folder: Path, root: TableRoot
+def test_tables_in_an_object_store_get_every_report_once_and_nobody_sees_its_key(
+    cluster: SparkCluster, site: Site, reports: Reports, folder: Path, root: TableRoot, store: Store
 ) -> None:
-    """Workers see neither its credentials nor the tables: the driver writes, conditionally."""
+    """Workers see neither its credentials nor the tables: the driver writes, conditionally. The secret key is in no
+    log, no file of the job, no object, no row and no command line."""
     options = ", ".join(f"{name}: '{value}'" for name, value in root.storage_options.items())
     file = folder / "ballast.yaml"
     file.write_text(file.read_text().replace("root: tables,", f"root: '{root.root}', storage_options: {{{options}}},"))
+    file.write_text(f"{file.read_text()}logging: {{level: debug}}\n")
     site.root = root
-    site.start()
+    job = site.start()
     reports.send(100)
     check_exact(site, reports)
+    driver = psutil.Process(job.process.pid)
+    lines = command_lines([driver, *driver.children(recursive=True), *processes_of(user_of_workers())])
+    assert any("SparkSubmit" in line for line in lines)
+    assert job.stop() == 0
+    secret = CREDENTIALS["AWS_SECRET_ACCESS_KEY"]
+    assert [line for line in lines if secret in line] == []
+    check_hidden(secret, {str(path): path.read_bytes() for path in files_of(folder, cluster.folder)})
+    objects = dict(store.objects())
+    assert any(key.endswith(".parquet") for key in objects)
+    check_hidden(secret, objects)
+
+
+def command_lines(processes: list[psutil.Process]) -> list[str]:
+    """As `ps` shows them."""
+    lines = []
+    for process in processes:
+        with contextlib.suppress(psutil.Error):  # it has ended
+            lines.append(" ".join(process.cmdline()))
+    return lines
+
+
+def files_of(*folders: Path) -> list[Path]:
+    """All of them."""
+    return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+
+
+def check_hidden(secret: str, files: Mapping[str, bytes]) -> None:
+    """No file has it, nor a row of a table, which Parquet may hold compressed."""
+    assert files
+    rows = {name: pq.read_table(BytesIO(content)) for name, content in files.items() if name.endswith(".parquet")}
+    assert [name for name, content in files.items() if secret.encode() in content] == []
+    assert [name for name, table in rows.items() if secret in str(table.to_pylist())] == []

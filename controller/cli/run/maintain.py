@@ -25,6 +25,7 @@ from controller.operations.reading import no_tables
 from controller.process.clock import wall_ms
 from controller.process.paths import CODE
 from controller.process.spark_submit import LOCAL_SPARK_CONF, spark_environment, spark_submit_command
+from controller.service.start_checks import check_spark_maintenance
 
 JOB = CODE / "jobs" / "maintain.py"
 app = new_app()
@@ -43,11 +44,7 @@ def run(
     """Delete rows older than the section `retention` of the configuration allows; merge and remove files."""
     names = tables_to_maintain(table)
     if spark:
-        if table_root(settings_of(conf, profile, sets)).is_object_store:
-            raise ConfigError(
-                "--spark is not allowed with tables in an object store: Spark's Delta commits there without a"
-                " condition, beside a controller that commits too; leave it out"
-            )
+        check_spark_maintenance(settings_of(conf, profile, sets))
         command = spark_submit_command(job_arguments(names, conf, profile, sets or []), spark_conf, JOB)
         sys.stdout.flush()
         os.execve(command[0], command, spark_environment(os.environ, spark_conf))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 
+import boto3
 import httpx
 import pytest
 
@@ -38,6 +40,21 @@ class Store:
     def requests(self) -> int:
         """How many it has answered so far."""
         return int(httpx.get(f"{self.address}{SERVED}").json()["requests"])
+
+    def written(self) -> list[str]:
+        """The path of each object that it has taken so far, whether it was removed again or not."""
+        return list(httpx.get(f"{self.address}{SERVED}").json()["written"])
+
+    def access_keys(self) -> Counter[str]:
+        """How many requests each access key has signed so far."""
+        return Counter(httpx.get(f"{self.address}{SERVED}").json()["access_keys"])
+
+    def objects(self) -> Iterator[tuple[str, bytes]]:
+        """Key and content of each object of the bucket."""
+        client = boto3.client("s3", endpoint_url=self.address)
+        for page in client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET):
+            for found in page.get("Contents", ()):
+                yield found["Key"], client.get_object(Bucket=BUCKET, Key=found["Key"])["Body"].read()
 
     def listing(self) -> str:
         """What the bucket holds, as S3 lists it."""

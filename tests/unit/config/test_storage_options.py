@@ -11,6 +11,7 @@ from controller.config.load import load_settings
 from controller.config.table_root import table_root
 from controller.domain.errors import ConfigError
 from controller.service.start_checks import check_writers
+from jobs import maintain_job
 
 
 def loaded(*overrides: str) -> object:
@@ -67,7 +68,15 @@ def test_no_place_is_recommended_that_is_refused_as_well(option: str, instead: s
         loaded("kafka.client.sasl_plain_password=abcdef")
 
 
-@pytest.mark.parametrize("name", ["aws_web_identity_token_file", "aws_endpoint", "google_service_account_path"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aws_web_identity_token_file",
+        "aws_endpoint",
+        "aws_force_credential_load",
+        "google_service_account_path",
+    ],
+)
 def test_the_place_of_a_credential_is_none(name: str, tmp_path: Path) -> None:
     file = tmp_path / "ballast.yaml"
     file.write_text(f"tables: {{storage_options: {{{name}: /run/somewhere}}}}")
@@ -104,6 +113,27 @@ def test_spark_does_not_write_to_an_object_store() -> None:
     check_writers(load_settings(None, overrides=("tables.root=s3://lake/ballast",), env={}))
     check_writers(load_settings(None, overrides=("loads.writer=spark",), env={}))
     check_writers(load_settings(None, overrides=("tables.root=file:///lake/ballast", "loads.writer=spark"), env={}))
+
+
+@pytest.mark.parametrize("program", ["ballast maintain --spark", "jobs/maintain.py"])
+def test_spark_does_not_maintain_tables_in_an_object_store(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def started(*given: object) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr("os.execve", started)
+    monkeypatch.setattr(maintain_job, "build_session", started)
+    root = ["--set", "tables.root=s3://lake/ballast"]
+    if program == "jobs/maintain.py":
+        code: object = maintain_job.main(root)
+    else:
+        with pytest.raises(SystemExit) as ended:
+            main([*program.split()[1:], *root])
+        code = ended.value.code
+    told = capsys.readouterr().err
+    assert (code, told.count("\n")) == (2, 1)
+    assert "Spark does not maintain tables in an object store (tables.root = s3://lake/" in told
 
 
 def test_config_check_refuses_the_writer_that_a_start_refuses(capsys: pytest.CaptureFixture[str]) -> None:
