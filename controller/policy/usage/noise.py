@@ -13,13 +13,12 @@ from math import sqrt
 import numpy as np
 
 from controller.policy.usage.model import UsageModel
-from controller.policy.usage.seen import FULL, Seen, sum_by, weigh
+from controller.policy.usage.readings import work_before_and_now
+from controller.policy.usage.seen import FULL, Seen
 from controller.policy.view.costs import Floats
 from controller.policy.view.median import median
 
-AS_IT_WAS = (
-    0.02  # of a reading: if the CPU that traffic is worth changes by more, the reading may tell that a round later
-)
+AS_IT_WAS = 0.02  # of a reading, that the CPU its traffic is worth may change by: a larger change may be told later
 LEAST_USED = 0.05  # of the limit
 LEAST_BROKERS = 3
 OF_BOTH = 0.6744897501960817 * sqrt(2.0)  # median difference of two readings, in standard deviations of one
@@ -34,7 +33,8 @@ def follow_noise(model: UsageModel, seen: Seen, before: Floats) -> UsageModel:
     now, limit = seen.usage, np.nan_to_num(seen.limit)
     both = np.isfinite(now) & np.isfinite(before) & (now != before)
     lower, higher = np.where(both, np.minimum(now, before), 0.0), np.where(both, np.maximum(now, before), 0.0)
-    change = _change_of_work(model, seen)
+    before_work, work = work_before_and_now(model, seen)
+    change = model.brokers.speed * (work - before_work)
     tells = both & (lower > LEAST_USED * limit) & (higher < FULL * limit) & (np.abs(change) <= AS_IT_WAS * lower)
     tells &= ~np.isnan(model.brokers.error)  # this very process has been read before
     if np.count_nonzero(tells) < LEAST_BROKERS:
@@ -43,14 +43,3 @@ def follow_noise(model: UsageModel, seen: Seen, before: Floats) -> UsageModel:
     found = min(median(differs) / OF_BOTH, MOST_TIMES * model.noise)
     noise = model.noise + PACE * (found - model.noise)
     return replace(model, noise=min(max(noise, SMALLEST), LARGEST))
-
-
-def _change_of_work(model: UsageModel, seen: Seen) -> Floats:
-    """[B] how much more CPU than in the round before brokers' bundles are expected to take."""
-    assert model.drivers is not None
-    bundles, count = model.bundles, len(model.brokers.names)
-    carried = np.flatnonzero(bundles.carrier >= 0)
-    carrier = bundles.carrier[carried].astype(np.int64)
-    was = sum_by(carrier, bundles.carried[carried] * bundles.factor[carried], count)
-    load = weigh(seen.rows, model.drivers.unit) * bundles.factor[seen.bundle]
-    return np.asarray(model.brokers.speed * (sum_by(seen.reporter, load, count) - was))

@@ -68,14 +68,23 @@ def follow_readings(
 def _sudden(model: UsageModel, seen: Seen) -> Floats:
     """[B] by how much more or less is expected of a broker's bundles than in the round before, beyond what counts as
     shown at once; 0 for a new process."""
-    brokers, bundles, count = model.brokers, model.bundles, len(model.brokers.names)
+    brokers = model.brokers
     if model.drivers is None:
-        return np.zeros(count)
-    carried = np.flatnonzero(bundles.carrier >= 0)
-    carrier: Ints = bundles.carrier[carried].astype(np.int64)
-    before = sum_by(carrier, bundles.carried[carried] * bundles.factor[carried], count)
-    now = sum_by(seen.reporter, weigh(seen.rows, model.drivers.unit) * bundles.factor[seen.bundle], count)
+        return np.zeros(len(brokers.names))
+    before, now = work_before_and_now(model, seen)
     unnamed = weigh(seen.unnamed, model.drivers.unit)
     expected = np.nan_to_num(brokers.base) + brokers.speed * (now + unnamed)
     sudden = np.maximum(np.abs(brokers.speed * (now - before)) - SUDDEN * expected, 0.0)
     return np.where(np.isnan(brokers.error), 0.0, sudden)
+
+
+def work_before_and_now(model: UsageModel, seen: Seen) -> tuple[Floats, Floats]:
+    """[B] each: what brokers' bundles were expected to take in the round before, and what they are now, on the usual
+    broker."""
+    assert model.drivers is not None
+    bundles, count = model.bundles, len(model.brokers.names)
+    carried = np.flatnonzero(bundles.carrier >= 0)
+    carrier: Ints = bundles.carrier[carried].astype(np.int64)
+    before = sum_by(carrier, bundles.carried[carried] * bundles.factor[carried], count)
+    load = weigh(seen.rows, model.drivers.unit) * bundles.factor[seen.bundle]
+    return before, sum_by(seen.reporter, load, count)
