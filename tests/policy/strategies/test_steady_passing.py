@@ -9,6 +9,7 @@ from benchmarks.published.case import NO_TRAFFIC, carry_out
 from benchmarks.published.clusters import MESSAGES_A_POINT, ClusterBuilder, loads, moves
 from controller.domain.decision import Decision
 from controller.domain.settings.policy import PolicySettings
+from controller.policy.round import replay_round
 
 
 def balanced(brokers: int = 5) -> ClusterBuilder:
@@ -171,6 +172,15 @@ class TestJobsOverTheThreshold:
 
     def test_one_that_is_known_is_left_alone_even_there(self) -> None:
         assert ran_job(self.known(), 1.9) == []
+
+    def test_a_round_that_leaves_it_alone_can_be_replayed(self) -> None:
+        built = self.known().with_settings(shed={"overloaded_threshold": 0.75})
+        lived(built, 6)
+        for bundle in built.bundles[:6]:
+            bundle |= {name: 1.6 * bundle[name] for name in NO_TRAFFIC}
+        built.brokers["b0"] |= {name: 1.36 * built.brokers["b0"][name] for name in ("cpu_usage", *NO_TRAFFIC)}
+        result = built.round()
+        assert replay_round(result.inputs) == result.plan_hash
 
     def test_one_that_nobody_knows_is_relieved_at_once(self) -> None:
         built = loads(60.0, 60.0, 60.0, 60.0)

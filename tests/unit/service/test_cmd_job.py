@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 from collections.abc import Iterator
@@ -65,10 +64,10 @@ def test_defaults_of_the_cluster_are_read_below_the_file(tmp_path: Path, default
     file.write_text("spark.submit.deployMode client\n")
     with pytest.raises(NoMaster, match=r"at spark://127\.0\.0\.1:1 "):
         spark_submit_command([], file)
-    assert "SPARK_LOCAL_IP" not in spark_environment(os.environ, file)
+    assert "SPARK_LOCAL_IP" not in spark_environment({"SPARK_CONF_DIR": str(defaults.parent)}, file)
     file.write_text("spark.master local[3]\nspark.submit.deployMode client\n")
     assert spark_submit_command([], file)
-    assert spark_environment(os.environ, file)["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert spark_environment({}, file)["SPARK_LOCAL_IP"] == "127.0.0.1"
 
 
 def test_the_shipped_settings_for_one_machine_take_nothing_of_a_clusters(defaults: Path) -> None:

@@ -61,7 +61,7 @@ class Model:
         at_stake: Floats = (self.now - per_unit * usage.spike[:, self._counted]).max(axis=1, initial=0.0)
         passing = np.where(usage.known_bursts[:, None], np.maximum(usage.spike, usage.passing), usage.spike)
         stays: Floats = (self.now - per_unit * passing[:, self._counted]).max(axis=1, initial=0.0)
-        self.full: Bools = stays >= overloaded  # unless that is known to pass
+        self.full: Bools = stays >= overloaded  # what is known to pass does not count
         self.urgent: Bools = self.full  # [B] judged by all that they carry, lasting or not
         self.used: Floats = np.where(self.urgent[:, None], self.now, lasting)
         self.score: Floats = self.used.max(axis=1, initial=0.0)
@@ -91,7 +91,8 @@ class Model:
         self.blamed: Bools  # [B] whose bundles may be what keeps them busy: set by `_blame_bundles`
         self.set_levels()
         far = at_stake > self.levels + FAR * self.norms
-        self.judged_by_bundles: Bools = usage.explained | (far & ~self.full & usage.known_bursts)
+        bursting = (far | (at_stake >= overloaded)) & ~self.full & usage.known_bursts
+        self.judged_by_bundles: Bools = usage.explained | bursting  # [B] whose bundles a stored round has to name
         self._judge_by_all(far)
         self._blame_bundles()
 
