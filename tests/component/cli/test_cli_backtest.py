@@ -86,7 +86,7 @@ def test_two_runs_give_the_same_bytes_whatever_the_number_of_processes(
     threshold = [p for p in points if p["strategy"] == "threshold"]
     assert all(p["moves_balance"] > 0 for p in steady)
     assert max(p["max_best_mean"] for p in steady) < min(p["max_best_mean"] for p in threshold)
-    assert re.search(r"\nUse `steady` with [^:]*: [^\n]* than now \(`steady` with ", first)
+    assert re.search(r"\nKeep `steady` with [^:]*tolerance 0\.06: ", first)
     assert "\nrecommended strategy: steady, low confidence (2.0 hours, 120 rounds" in first
 
 
