@@ -101,22 +101,22 @@ def measure(brokers: int, bundles: int, rounds: int = ROUNDS, at_rest: bool = Fa
     observer = Observer(cluster, dice)
     settings = PolicySettings(strategy="steady")
     player = StrategyPlayer("steady", replace(settings, split=replace(settings.split, enabled=False)), observer)
-    taken = Taken()
+    times = RoundTimes()
     with tempfile.TemporaryDirectory(prefix="ballast-decide-speed-") as folder:
         model = KeptModel(folder)
         for number in range(rounds):
             seen = observer.observe(number, story.happen(number))
-            taken.begin()
+            times.begin()
             moved = player.decide(seen)
             model.keep(player.usage, number)
-            taken.end(len(moved))
+            times.end(len(moved))
             model.write()
             for bundle, broker in moved:
                 cluster.owner[bundle] = broker
-        return {"brokers": brokers, "bundles": bundles, **taken.figures(), **model.figures()}
+        return {"brokers": brokers, "bundles": bundles, **times.figures(), **model.figures()}
 
 
-class Taken:
+class RoundTimes:
     """The times of rounds: of the clock, of the CPU, and of the kernel alone."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class Taken:
         self._start, self._on_cpu, self._in_kernel = time.perf_counter(), time.process_time(), _in_kernel_s()
 
     def end(self, moves: int) -> None:
-        """It has decided on so many moves."""
+        """The round has decided on so many moves."""
         self._rounds[moves > 0].append(_ms_since(self._start))
         self._cpu.append((time.process_time() - self._on_cpu) * 1000)
         self._kernel.append((_in_kernel_s() - self._in_kernel) * 1000)

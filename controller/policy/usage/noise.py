@@ -1,4 +1,4 @@
-"""How far readings of CPU scatter, as a share of what is read: learned from brokers whose traffic stays as it is.
+"""The noise of readings of CPU, as a share of what is read: learned from brokers whose traffic stays as it is.
 
 Two readings in a row of such a broker differ by the noise of both. The median over the brokers counts, so what begins
 or ends on fewer than half of them teaches nothing, and it is followed slowly. A figure that came again is no second
@@ -30,12 +30,12 @@ def follow_noise(model: UsageModel, seen: Seen, before: Floats) -> UsageModel:
     """The model after the differences of this round's usage and the readings of the round `before` [B]."""
     if model.drivers is None:
         return model
-    now, limit = seen.usage, np.nan_to_num(seen.limit)
-    both = np.isfinite(now) & np.isfinite(before) & (now != before)
-    lower, higher = np.where(both, np.minimum(now, before), 0.0), np.where(both, np.maximum(now, before), 0.0)
-    before_work, work = work_before_and_now(model, seen)
-    change = model.brokers.speed * (work - before_work)
-    tells = both & (lower > LEAST_USED * limit) & (higher < FULL * limit) & (np.abs(change) <= AS_IT_WAS * lower)
+    now = seen.usage
+    lower, higher = np.minimum(now, before), np.maximum(now, before)  # NaN, which tells nothing, if either is unknown
+    work_before, work = work_before_and_now(model, seen)
+    change = model.brokers.speed * (work - work_before)
+    tells = (now != before) & (lower > LEAST_USED * seen.limit) & (higher < FULL * seen.limit)
+    tells &= np.abs(change) <= AS_IT_WAS * lower
     tells &= ~np.isnan(model.brokers.error)  # this very process has been read before
     if np.count_nonzero(tells) < LEAST_BROKERS:
         return model

@@ -1,5 +1,4 @@
-"""What readings scatter by is learned: on clusters whose noise is known here, and where something else makes readings
-jump."""
+"""The noise of readings is learned, on clusters where it is known here; what else makes readings jump is no noise."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ def scatter(world: World, noise: float, rounds: int = ROUNDS, seed: int = 1) -> 
 
 
 @pytest.mark.parametrize("noise", [0.015, 0.03, 0.08])
-def test_what_readings_scatter_by_is_learned(noise: float) -> None:
+def test_the_noise_of_readings_is_learned(noise: float) -> None:
     found = []
     for seed in range(5):
         world = even(brokers=12)
