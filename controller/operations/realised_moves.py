@@ -149,7 +149,7 @@ def _row_of(deciding: Row, found: Judged, moves: Sequence[Row]) -> Row:
 
 def realised_text(row: Mapping[str, Any]) -> str:
     """What the moves were predicted to change the broker's usage by, and what they did or why nobody can tell."""
-    predicted = f"predicted {_points(row['predicted'])}"
+    predicted = f"predicted {_points(row['predicted'])}{' (cost assumed)' if row['by_prior'] else ''}"
     if row["realised"] is not None:
         outside = "" if row["inside"] else ", outside the interval"
         return f"{predicted}, realised {_points(row['realised'])}{outside}"

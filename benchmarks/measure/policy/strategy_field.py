@@ -192,7 +192,7 @@ def _say(text: str) -> None:
 def main(argv: Sequence[str]) -> int:
     """Play what was asked for. Returns 1 with `--strict` if a target was missed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks strategy_field", description="Compare strategies.")
-    parser.add_argument("--seeds", type=_seeds, default=SEEDS, help="as 1,2,5 or 1-3 (default: 1-10)")
+    parser.add_argument("--seeds", type=seeds_of, default=SEEDS, help="as 1,2,5 or 1-3 (default: 1-10)")
     groups = f"{', '.join(GROUPS)} for groups of them"
     parser.add_argument("--scenarios", type=_scenarios, help=f"of {', '.join(SCENARIOS)}; {groups} (default: no big)")
     parser.add_argument("--players", type=_players, help=f"of {', '.join(PLAYERS)}, oracle:TOLERANCE (default: all)")
@@ -232,7 +232,7 @@ def main(argv: Sequence[str]) -> int:
     return 1 if given.strict and not result.reached else 0
 
 
-def _seeds(text: str) -> tuple[int, ...]:
+def seeds_of(text: str) -> tuple[int, ...]:
     """`1,2,5`, `1-3`. Raises ArgumentTypeError."""
     seeds: list[int] = []
     for part in text.split(","):

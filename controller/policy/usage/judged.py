@@ -24,7 +24,8 @@ class Judged:
     """All moves of a round off and onto one broker, as shares of its limit; negative: usage falls.
 
     `moves`: that many together. `half_width`: of the 90 % interval around `predicted`. `realised` is None if `why_not`
-    says why it is not judged; `missing`: rounds to go while it is NOT_YET.
+    says why it is not judged; `missing`: rounds to go while it is NOT_YET. `by_prior`: next to nothing was known of
+    these bundles, so that they were taken to cost what traffic costs.
     """
 
     round: int
@@ -35,6 +36,7 @@ class Judged:
     realised: float | None
     why_not: str = ""
     missing: int = 0
+    by_prior: bool = False
 
     @property
     def inside(self) -> bool:

@@ -41,6 +41,7 @@ from controller.policy.view.frame import NOBODY, Frame, Ints
 Z90 = 1.645  # standard deviations on either side that hold 90 % of a normal distribution
 CALIBRATED = 0.95  # chosen on the field, where 91 % of 2,112 judged ends are inside with it
 MOST_GROWTH = 10.0  # of a bundle's traffic, up to which its cost grows with it
+PRIOR_FROM = 0.75  # of the error that the costs of new bundles have: with more, a prediction is the prior
 DEAREST_REST = 3.0  # times what the broker's traffic costs on average
 _CPU = RESOURCES.index("cpu")
 _TRAFFIC = [BUNDLE_FIELDS.index("throughput_in"), BUNDLE_FIELDS.index("throughput_out")]
@@ -114,14 +115,20 @@ def _judge_end(windows: _Windows, number: int, now: Frame, broker: int, moved: F
     )
     predicted = float((moved * cost).sum())
     judged = Judged(
-        number, now.brokers[broker], int((moved != 0).sum()), predicted, Z90 * CALIBRATED * sqrt(variance), None
-    )
+        number, now.brokers[broker], int((moved != 0).sum()), predicted, Z90 * CALIBRATED * sqrt(variance), None,
+        by_prior=_is_prior(cost[moved != 0], error[moved != 0]),
+    )  # fmt: skip
     why = _why_not(windows, broker)
     if why:
         return replace(judged, why_not=why, missing=windows.missing if why == NOT_YET else 0)
     # What the estimates of the deciding round leave unexplained, after it minus before, is what they were wrong by
     unexplained = usage - (load * cost).sum(axis=1) - of_rest
     return replace(judged, realised=predicted + float((weight * unexplained).sum()))
+
+
+def _is_prior(cost: Floats, error: Floats) -> bool:
+    """Whether the costs of some bundles [k] are known hardly better together than those of new ones."""
+    return bool((error**2).sum() >= (PRIOR_FROM * FACTOR_SPREAD) ** 2 * (cost**2).sum())
 
 
 def _price_of_rest(windows: _Windows, broker: int, work: float, named: float) -> float:

@@ -19,6 +19,7 @@ from controller.domain.decision import DecisionKind
 from controller.domain.settings.policy import PolicySettings
 from controller.policy.usage.model import UsageModel
 from controller.policy.view.frame import Ints
+from controller.policy.view.snapshot import Snapshot
 from controller.sim.field.cluster import CPU, MINUTE_MS, Cluster, Floats
 from controller.sim.field.observation import Observation, Observer
 
@@ -148,9 +149,13 @@ class Oracle:
 
 
 class StrategyPlayer:
-    """A strategy of Ballast."""
+    """A strategy of Ballast. `tell`: changes what it goes by in a round, given what its usage model knows."""
 
-    def __init__(self, strategy: str, settings: PolicySettings, observer: Observer) -> None:
+    def __init__(
+        self, strategy: str, settings: PolicySettings, observer: Observer,
+        tell: Callable[[Snapshot, UsageModel], Snapshot] = lambda snapshot, _: snapshot,
+    ) -> None:  # fmt: skip
+        self._tell = tell
         settings = replace(settings, strategy=strategy, split=replace(settings.split, enabled=False))
         self._session = DecideSession(strategy, settings)
         self._bundle = {name: at for at, name in enumerate(observer.bundle_names)}
@@ -163,7 +168,7 @@ class StrategyPlayer:
 
     def decide(self, seen: Observation) -> Moves:
         """See Player."""
-        decisions = self._session.decide(self._session.snapshot(seen.line))
+        decisions = self._session.decide(self._tell(self._session.snapshot(seen.line), self.usage))
         return [
             (self._bundle[d.bundle], self._broker[d.target])
             for d in decisions

@@ -87,10 +87,15 @@ def realised_of(document: str) -> list[dict[str, Any]]:
     ("row", "text"),
     [
         ({"realised": -0.058, "inside": True}, "predicted −6.1 %, realised −5.8 %"),
+        (
+            {"realised": -0.058, "inside": True, "by_prior": True},
+            "predicted −6.1 % (cost assumed), realised −5.8 %",
+        ),
         ({"realised": 0.02, "inside": False}, "predicted −6.1 %, realised +2.0 %, outside the interval"),
         ({"why_not": FULL_END}, "predicted −6.1 %, not judged: the broker was at its limit"),
         ({"why_not": NOT_YET, "rounds_to_go": 1}, "predicted −6.1 %, not judged yet: it takes 1 more round"),
     ],
 )
 def test_words(row: dict[str, Any], text: str) -> None:
-    assert realised_text({"predicted": -0.061, "realised": None, "why_not": None, **row}) == text
+    whole = {"predicted": -0.061, "realised": None, "why_not": None, "by_prior": False, **row}
+    assert realised_text(whole) == text
