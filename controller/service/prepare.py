@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 
 
 class Preparation:
-    """One start of one instance. `reach`: the offsets of the control topics when they were read."""
+    """One start of one instance. `reach`: the offsets of the control topics, read after the state that was checked: a
+    controller that lives goes on meanwhile, and its journal would be ahead of ends that were read before."""
 
     def __init__(
         self, settings: Settings, arguments: Arguments, claimant: TopicClaim, kafka: Mapping[str, Any], instance: str
@@ -42,9 +43,8 @@ class Preparation:
         self._root = table_root(settings)
         self._tables = without_login(self._root.root)
         self._new_id = uuid.uuid4().hex
-        held = self._reach_of(*self._names.control, self._names.journal_feed)
-        feed = held.pop(self._names.journal_feed)
-        self.reach: Reaches = held
+        self.reach: Reaches = {}
+        feed = self._reach_of(self._names.journal_feed)[self._names.journal_feed]
         self._spoken = any(reach.end > 0 for reach in feed.values())  # some controller has published here
         self._seen: Seen | None = None  # as `before_tables` saw it
         self.replaced: TopicOwner | None = None  # another journal's record that this start may replace
@@ -59,6 +59,7 @@ class Preparation:
     def __call__(self, state: ClusterState, take_over: bool) -> list[Entry]:
         """Check everything; returns the first entries. Raises ConfigError, AnotherController."""
         bootstrap, accepted = self._settings.kafka.bootstrap_servers, self._arguments.accept_new_kafka
+        self.reach = self._reach_of(*self._names.control)
         positions = settle_kafka(state, self._kafka, self.reach, bootstrap, accepted)
         seen, self._seen = self._seen or self._claimant.look(), None
         if self._arguments.new_journal and self._is_another(state, seen):

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from controller.bus.reach import Reach
+from controller.bus.reach import Reach, SourceSettings
+from controller.bus.topic_owner import Seen
 from controller.bus.topics import TopicNames
+from controller.config.settings import Settings
 from controller.domain.apply import fold
 from controller.domain.entries import Kind
 from controller.domain.errors import AnotherController, ConfigError
 from controller.domain.settings.policy import ControlSettings
 from controller.domain.state import LIVE, SHADOW, ClusterState
-from controller.service import start
+from controller.service import prepare, start
+from controller.service.arguments import parse_arguments
 from controller.service.kafka_identity import check_identity, settle_kafka
 from controller.service.reach import starting_offsets
 from controller.service.start import check_alone, first_entries, last_entries, listen_for_another, ticking_instance
@@ -66,6 +70,28 @@ def test_a_living_controller_is_named() -> None:
     with pytest.raises(AnotherController, match=r"controller one is alive .* --take-over"):
         check_alone(started(), False, False, SETTINGS, lambda ms: "one")
     check_alone(started(), False, True, SETTINGS, never)
+
+
+@pytest.mark.parametrize("grows", [True, False], ids=["a controller goes on", "records are lost"])
+def test_a_journal_that_grows_while_it_is_read_is_not_ahead_of_kafka(
+    grows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a second controller would be told that Kafka has lost records, instead of who is alive."""
+    end = 9
+
+    def ends_now(source: SourceSettings) -> dict[str, dict[str, Reach]]:
+        return {topic: {"0": Reach(0, end)} for topic in source.topics}
+
+    monkeypatch.setattr(prepare, "read_reach", ends_now)
+    claimant: Any = SimpleNamespace(look=lambda: Seen(None, True, 0))
+    begins = prepare.Preparation(Settings(), parse_arguments([]), claimant, KAFKA, "two")
+    state, end = replace(started(), offsets={"commands": {"0": 15}}), 20 if grows else 9
+    if grows:
+        assert [entry.kind for entry in begins(state, True)] == [Kind.CONTROLLER_STARTED]
+        assert begins.reach["commands"] == {"0": Reach(0, 20)}
+    else:
+        with pytest.raises(ConfigError, match="commands ends at offset 9, but the journal has read it up to 15"):
+            begins(state, True)
 
 
 def test_only_a_tick_of_this_journal_or_of_an_older_version_is_one_to_give_way_to() -> None:
