@@ -25,7 +25,7 @@ from controller.service.records import Offsets
 log = logging.getLogger(__name__)
 
 LISTEN_EXTRA_MS = 500  # for a tick in flight when the lease has just expired
-CLAIM_ATTEMPTS = 3
+CLAIM_ATTEMPTS = 10  # a busy controller commits several times while it is taken over from in a slow store
 
 
 def listen_for_another(
@@ -184,13 +184,16 @@ def become_controller(
     """Claim the journal; returns the tables, the state, and the entries that claimed it.
 
     `prepare` checks the state, listens, and returns the first entries; it may raise AnotherController. When another
-    commit came in between, the controller checks and listens again, even with --take-over: the commit may be of a live
-    rival, which is then heard and named, or a late write of a dead one, which must not prevent the start.
+    commit came in between, the controller checks and listens again: the commit may be of a live rival, which is then
+    heard and named, even with --take-over, or a late write of a dead one, which must not prevent the start. The one
+    that --take-over is to replace may commit meanwhile as often as it does; nobody listens for it.
     """
+    replaced: str | None = None
     for attempt in range(CLAIM_ATTEMPTS):
         tables = open_tables()
         state = tables.load_state()
-        entries = prepare(state, take_over and attempt == 0)
+        replaced = state.instance if attempt == 0 else replaced
+        entries = prepare(state, take_over and state.instance == replaced)
         try:
             return tables, claim(state, entries, tables.commit), entries
         except ForeignCommit as error:

@@ -192,6 +192,22 @@ def test_a_starter_that_lost_the_race_looks_again_and_names_the_winner(stage: St
     assert [e.instance for e in stage.entries if e.kind is Kind.CONTROLLER_STARTED] == ["rival"]
 
 
+def test_one_that_is_taken_over_from_may_commit_meanwhile(stage: Stage) -> None:
+    """In an object store, reading the journal and Kafka takes longer than a busy controller is silent."""
+    busy, heard = stage.start("busy"), list[bool]()
+
+    def prepare(state: ClusterState, take_over: bool) -> list[Entry]:
+        heard.append(take_over)
+        if len(heard) < 5:
+            assert isinstance(busy.run(stage.batch(len(heard) - 1, f"n{len(heard)}")), Done)
+        return first_entries(state, "next", 5, control_settings(stage.settings), KAFKA, state.journal_id or JOURNAL)
+
+    _, state, _ = become_controller(lambda: tables_of(stage, "next"), prepare, take_over=True)
+    assert heard == [True] * 5
+    assert (state.instance, len(state.namespaces)) == ("next", 4)
+    assert stage.state == state
+
+
 def test_the_last_write_of_a_dead_one_that_arrives_late_does_not_stop_the_start(stage: Stage) -> None:
     dead = stage.start("dead")
     dead.end()
