@@ -19,10 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from controller.bus.security import reveal_secrets
-from controller.domain.errors import BallastError, first_line
+from controller.domain.errors import first_line
 from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
 from controller.process.clock import wall_ms
+from controller.service.loop import Stopping
 from jobs.loads_batch import BatchReport, LoadsBatch
 from jobs.loads_parse import prepare_records
 from jobs.spark_context import checkpoint_settings, scheduler_pool, tell_in_one_line
@@ -30,14 +31,11 @@ from jobs.spark_context import checkpoint_settings, scheduler_pool, tell_in_one_
 log = logging.getLogger(__name__)
 
 QUERY_NAME = "loads"
+STOPPED = "the loads query has stopped"
 POOL = "loads"
 FETCH_BYTES = 8 * 2**20  # per partition and fetch; Kafka's default of 1 MB holds three reports of a thousand bundles
 BATCH_WAIT_S = 5.0  # for a stop to wait for the running batch: from a Kafka that hangs its records come after minutes
 COMMIT_WAIT_S = 2.0  # writing the batch's commit file takes some ms, on a loaded disk longer
-
-
-class Stopping(BallastError):
-    """Raised in batches after the stop: they must fail, or their records would count as read."""
 
 
 @dataclass
@@ -55,17 +53,19 @@ class LoadsQuery:
 
     def process(self, frame: DataFrame, batch_id: int) -> None:
         """Process one micro-batch; called by Spark."""
+        context = frame.sparkSession.sparkContext
         with self._lock:
-            if self._stopped:
-                raise Stopping("the loads query has stopped")
             try:
-                query_id = str(frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))
+                if self._stopped:
+                    raise Stopping(STOPPED)
+                query_id = str(context.getLocalProperty("sql.streaming.queryId"))
                 report = self.batch.process(frame, batch_id, query_id)
             except BaseException as error:
-                if self._stopped:  # the query's stop has cancelled it
-                    raise Stopping("the loads query has stopped") from error
+                if self._stopped:  # the query's stop has cancelled it, or it came after the stop
+                    tell_in_one_line(context, Stopping(STOPPED))
+                    raise Stopping(STOPPED) from error
                 self.failure = error
-                tell_in_one_line(frame.sparkSession.sparkContext, error)
+                tell_in_one_line(context, error)
                 raise
             self._publish(report)
 

@@ -22,8 +22,10 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from controller.domain.errors import ForeignCommit
 from controller.ledger.store.room import NoRoom
 from controller.process.spark_submit import S3A
+from controller.service.loop import Stopping
 
 CHECKPOINT_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 MANAGER_OF_DISK = "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager"
@@ -78,9 +80,10 @@ def quieten(context: SparkContext) -> None:
 
 
 def tell_in_one_line(context: SparkContext, error: BaseException) -> None:
-    """Call this where a batch is about to fail. Of a full disk the job's own line says all: neither py4j nor Spark
-    shall write the stack as well, each some fifty lines. The query ends with this failure, and the process with it."""
-    if isinstance(error, NoRoom):
+    """Call this where a batch is about to fail. Of a full disk and of another controller the job's own line says all,
+    and a batch after the stop has nothing to say: neither py4j nor Spark shall write the stack as well, each some fifty
+    lines. The query ends with this failure, and the process with it."""
+    if isinstance(error, NoRoom | ForeignCommit | Stopping):
         log.debug("a batch failed", exc_info=error)
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
         log4j = gateway_of(context).jvm.org.apache.logging.log4j
