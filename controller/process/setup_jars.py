@@ -12,13 +12,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from controller.process.paths import SET_UP
+from controller.process.paths import SET_UP, make_folder
 from controller.process.setup_ivy import PATTERN, SetupFailed, fetch_artifacts, pyspark_jars
 from controller.process.setup_lock import GROUPS, Coordinate, Lock, LockedJar, sha256_of
 
 
 def ensure_jars(lock: Lock, cache: Path, say: Callable[[str], None] = print) -> None:
-    """Verify the cache, download missing JARs, and remove those of other versions, which would be loaded too."""
+    """Verify the cache, download missing JARs, and remove those of other versions, which would be loaded too. Raises
+    SetupFailed, and ConfigError where the cache cannot be written to."""
     for group in GROUPS:
         ensure_group(lock, group, cache, say)
 
@@ -27,7 +28,6 @@ def ensure_group(lock: Lock, group: str, cache: Path, say: Callable[[str], None]
     """The same for one group, which may be an extra one."""
     wanted = lock.of_group(group)
     folder = cache / group
-    folder.mkdir(parents=True, exist_ok=True)
     names = {jar.coordinate.file_name for jar in wanted}
     for file in folder.glob("*.jar"):
         if file.name not in names:
@@ -36,6 +36,7 @@ def ensure_group(lock: Lock, group: str, cache: Path, say: Callable[[str], None]
     missing = [jar for jar in wanted if not (folder / jar.coordinate.file_name).exists()]
     verify([jar for jar in wanted if jar not in missing], cache)
     if missing:
+        make_folder(folder)  # a complete cache may be read-only
         say(f"downloading {len(missing)} JARs for {group} (once; they stay in {cache})")
         _download(missing, folder)
 

@@ -32,6 +32,13 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def test_a_cache_that_cannot_be_written_to_is_named_with_what_to_do(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(ConfigError, match=rf"{file}/cache/spark cannot be used \(Not a directory\): name a folder"):
+        ensure_jars(lock_of(), file / "cache")
+
+
 def test_what_is_missing_is_downloaded_once_and_verified(repository: Path, tmp_path: Path) -> None:
     publish(repository, JAR, CONTENT)
     said: list[str] = []
