@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from controller.bus.topics import TopicNames
-from controller.process.paths import CONF
+from controller.process.paths import CONF, EXTRA_JARS, jars_of
+from controller.process.spark_submit import S3A
 from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.spark_cluster import SparkCluster
 from tests.cluster.site import Reports, Site
@@ -49,13 +50,26 @@ def cluster(far: Installed) -> Iterator[SparkCluster]:
         yield cluster
 
 
-@pytest.fixture
-def spark_conf(cluster: SparkCluster, tmp_path: Path) -> Path:
+def write_spark_conf(folder: Path, cluster: SparkCluster) -> Path:
     """What `--spark-conf` gets: the shipped settings for a cluster, with this one's master."""
-    file = tmp_path / "spark.conf"
+    file = folder / "spark.conf"
     shipped = (CONF / "spark" / "cluster.conf").read_text()
     file.write_text(f"{shipped}\nspark.master {cluster.url}\n{LOOPBACK}{SMALL}")
     return file
+
+
+@pytest.fixture
+def spark_conf(cluster: SparkCluster, tmp_path: Path) -> Path:
+    return write_spark_conf(tmp_path, cluster)
+
+
+@pytest.fixture(scope="session")
+def s3a() -> None:
+    """The JARs of checkpoints in S3, fetched once."""
+    if not jars_of(S3A, EXTRA_JARS):
+        made = ballast("setup", "--s3a", timeout_s=600)
+        if made.returncode:
+            pytest.skip(f"the JARs of S3A cannot be had: {made.stderr.strip()}")
 
 
 @pytest.fixture

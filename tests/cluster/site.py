@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaProducer
@@ -35,11 +36,17 @@ class Reports:
         for _ in range(count):
             broker = f"b{self.sent % 4}:8080"
             document = report(broker, self.sent, self._dice.sample(range(20), 5), self._dice)
-            for row in [*document["bundles"], {**document["tail"], "bundle": "tail"}]:
-                self.sums[row["bundle"]] = self.sums.get(row["bundle"], 0.0) + row["throughput_in"]
+            add_bytes_in(self.sums, document)
             self._producer.send(self._topic, key=broker.encode(), value=json.dumps(document).encode())
             self.sent += 1
         self._producer.flush()
+
+
+def add_bytes_in(sums: dict[str, float], document: dict[str, Any]) -> None:
+    """What panes get of a report, by bundle."""
+    tail = [{**document["tail"], "bundle": "tail"}] if document["tail"] else []
+    for row in [*document["bundles"], *tail]:
+        sums[row["bundle"]] = sums.get(row["bundle"], 0.0) + row["throughput_in"]
 
 
 class Site:

@@ -11,22 +11,16 @@ from pathlib import Path
 import pytest
 
 from controller.ledger.tables import TableRoot
-from controller.process.paths import CONF, EXTRA_JARS, jars_of
-from controller.process.spark_submit import S3A
+from controller.process.paths import CONF
 from tests.cluster.site import Reports, Site, check_exact
 from tests.component.object_store.conftest import Store
-from tests.e2e.programs import ballast
 
 pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture
-def in_store(folder: Path, root: TableRoot) -> Iterator[Site]:
+def in_store(s3a: None, folder: Path, root: TableRoot) -> Iterator[Site]:
     """The job on this machine alone, whose folder holds nothing that a next driver needs."""
-    if not jars_of(S3A, EXTRA_JARS):
-        made = ballast("setup", "--s3a", timeout_s=600)
-        if made.returncode:
-            pytest.skip(f"the JARs of S3A cannot be had: {made.stderr.strip()}")
     options = ", ".join(f"{name}: '{value}'" for name, value in root.storage_options.items())
     file = folder / "ballast.yaml"
     places = f"root: '{root.root}', checkpoints: '{root.root.replace('s3://', 's3a://')}-checkpoints'"

@@ -33,10 +33,10 @@ def topics_in(state: ClusterState, namespace: str, each: int) -> list[str]:
     raise AssertionError("unreachable")
 
 
-def look_up(cluster: LocalCluster, topics: list[str]) -> dict[str, str]:
-    """Ask a living agent for each topic until it is served; topic -> broker. All at once, as clients would. An agent
-    that has not read of the namespace yet does not know it."""
-    url = cluster.lookup_urls()[0]
+def look_up(cluster: LocalCluster, topics: list[str], url: str = "") -> dict[str, str]:
+    """Ask a living agent, this one if it is given, for each topic until it is served; topic -> broker. All at once, as
+    clients would. An agent that has not read of the namespace yet does not know it."""
+    url = url or cluster.lookup_urls()[0]
     answers: dict[str, str] = {}
 
     def ask(topic: str) -> None:

@@ -41,7 +41,7 @@ def test_a_killed_controller_goes_on_and_decides_nothing_twice(cluster: LocalClu
         clients.read("audit", "exclusive", topics)
         clients.send(dict.fromkeys(topics, 5.0))
         clients.wait_for_progress(topics, more=2)
-        target = _kill_while_bundles_move(cluster)
+        target = kill_while_bundles_move(cluster, NAMESPACE)
         _brokers_serve_on(cluster, clients, topics)
         repeated = _start_again(cluster, topics, target)
         clients.wait_for_progress(topics, more=2)
@@ -56,7 +56,7 @@ def test_a_killed_controller_goes_on_and_decides_nothing_twice(cluster: LocalClu
     assert not any(e.kind is Kind.SESSION_ENDED for e in entries), "an outage of the controller ends no session"
 
 
-def _kill_while_bundles_move(cluster: LocalCluster) -> str:
+def kill_while_bundles_move(cluster: LocalCluster, namespace: str) -> str:
     """SIGKILL to the job's whole process group while the journal says that hand-overs are under way; returns where to.
 
     Whether they are still under way is looked up while the controller stands still; where all were over already, it
@@ -65,7 +65,7 @@ def _kill_while_bundles_move(cluster: LocalCluster) -> str:
     assert cluster.operator is not None
     group = cluster.children["job"].pid
     for target in ("broker-1", "broker-2") * 4:
-        command = cluster.operator.send("unload_namespace", {"namespace": NAMESPACE, "to": target})
+        command = cluster.operator.send("unload_namespace", {"namespace": namespace, "to": target})
         cluster.wait_until(
             lambda state, sent=command: sent in state.commands,  # type: ignore[misc]
             PATIENCE_S,
@@ -77,7 +77,7 @@ def _kill_while_bundles_move(cluster: LocalCluster) -> str:
             cluster.children["job"].kill()
             return target
         os.killpg(group, signal.SIGCONT)
-        cluster.wait_until(lambda state: settled(state, NAMESPACE), PATIENCE_S, "the moves' end", needs="job")
+        cluster.wait_until(lambda state: settled(state, namespace), PATIENCE_S, "the moves' end", needs="job")
     raise AssertionError("eight times all bundles had moved before anybody could look")
 
 
