@@ -25,7 +25,7 @@ import httpx
 from controller.domain.errors import BallastError
 from controller.process.detached import DetachedProcess
 from controller.process.setup_java import find_java, utf8_locale
-from controller.testbed.kafka import free_ports
+from controller.testbed.kafka import KafkaNotStarted, check_port, free_ports
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 15.0
@@ -92,6 +92,8 @@ class SparkCluster:
             raise SparkNotStarted(
                 f"{self.folder} holds a cluster with other settings ({known.read_text().strip()}): give another --dir"
             )
+        if port and not known.exists():
+            _check_port(port, "give another --port")
         self.folder.mkdir(parents=True, exist_ok=True)
         known.write_text(json.dumps(asdict(spec)) + "\n")
 
@@ -99,6 +101,7 @@ class SparkCluster:
         """Start what does not run, and wait until the master has all workers. Raises SparkNotStarted."""
         spec = self.spec
         if self.process(MASTER).pid is None:
+            _check_port(spec.port, "end what listens there, or give another --dir")
             words = ["--host", LOOPBACK, "--port", str(spec.port), "--webui-port", str(spec.web_port)]
             self._start(MASTER, f"{DEPLOY}.master.Master", words, "")
         for number in range(1, spec.workers + 1):
@@ -212,6 +215,14 @@ def spark_home_of(python: Path) -> Path:
     if said.returncode != 0:
         raise SparkNotStarted(f"{python} has no pyspark: give the interpreter of an environment with Ballast")
     return Path(said.stdout.strip())
+
+
+def _check_port(port: int, give: str) -> None:
+    """Raise SparkNotStarted for a port that is taken: the master would take the next one, where no worker looks."""
+    try:
+        check_port(port, give)
+    except KafkaNotStarted as error:
+        raise SparkNotStarted(str(error)) from None
 
 
 def _as_user(user: str) -> Iterator[str]:
