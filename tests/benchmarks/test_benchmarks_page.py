@@ -61,7 +61,6 @@ def test_the_spark_tables_say_what_each_row_was_measured_on() -> None:
                 "workers": {"one": row(1_000, 3), "two": row(1_000, 4)},
                 "workers_small": {"one": row(250, 5), "two": row(250, 6)},
                 "growth": [row(10, 7), row(1_000, 8)],
-                "model": {"predicted": []},  # as it was measured; the page draws its lines anew
             }
         }
     }

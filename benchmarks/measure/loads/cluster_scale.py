@@ -11,7 +11,8 @@ tables. A batch has one report of each broker. CPU seconds are those of the batc
   short.
 - `growth`: 10, 100 and 1,000 brokers of 1,000 bundles, the busiest hundred listed and the rest as one row; and 1,000
   brokers that list all.
-- `model`: lines through `growth` (`scale_model`), and what they say of 1,000 and 5,000 brokers.
+
+The page draws lines through `growth` (`scale_model`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from benchmarks.measure.loads.backlog import Backlog, fill_backlog
-from benchmarks.measure.loads.scale_model import SHARES, fit, of_one_shape
+from benchmarks.measure.loads.scale_model import SHARES
 from benchmarks.measure.loads.sent_reports import INTERVAL_MS, PANE_MS, check_sums
 from benchmarks.measure.loads.spark_workers import CLUSTER_CONF, pids_of, properties, running_workers
 from benchmarks.measure.result import NotMeasured, Result, Target
@@ -103,7 +104,6 @@ def run(folder: Path, quick: bool = False) -> Result:
         for name, held in (("workers", HELD), ("workers_small", HELD_SMALL)):
             figures[name] = _measure_workers(folder / name, kafka.bootstrap, held)
         figures["growth"] = growth
-        figures["model"] = fit(of_one_shape(growth))
     return Result("cluster_scale", figures, TARGETS)
 
 
