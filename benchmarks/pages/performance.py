@@ -109,6 +109,27 @@ def spark_model(results: Mapping[str, Mapping[str, Any]]) -> str:
     return f"{_table(head, rows)}\nThe measurements are off these lines by at most {missed}.\n"
 
 
+def spark_writers(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """What a bundle statistic costs as batches grow, by who writes, as `cluster_writers` measured it."""
+    figures = results.get("cluster_writers", {}).get("figures", {})
+    named = {"delta_rs": "delta_rs, a folder", "delta_rs_in_store": "delta_rs, an object store",
+             "spark": "spark, a folder"}  # fmt: skip
+    rows = []
+    for name, what in named.items():
+        found = figures.get(name, {"sizes": []})
+        for row in found["sizes"]:
+            to_first = row["driver_us_a_stat"] / found["sizes"][0]["driver_us_a_stat"]
+            rows.append((
+                what, f"{row['stats_a_batch']:,}", f"{row['driver_us_a_stat']:g}", f"{to_first:.2f}",
+                f"{row['driver_cpu_s_a_batch']:.2f}", f"{row['executors_us_a_stat']:g}", f"{row['stats_per_s']:,}",
+                f"{row['memory_mib']['executors']:,} / {row['memory_mib']['driver']:,}",
+            ))  # fmt: skip
+    return _table(
+        ("written by, into", "statistics a batch", "driver's µs", "to the smallest batch's", "driver's CPU s a batch",
+         "executors' µs", "statistics a second", "memory of executors / driver, MiB"), rows,
+    )  # fmt: skip
+
+
 def other_parts(results: Mapping[str, Mapping[str, Any]]) -> str:
     """What the rest of the job takes, as far as it was measured."""
     rows = []
@@ -198,6 +219,7 @@ PARTS = {
     "decide_times": decide_times,
     "spark_cost": spark_cost,
     "spark_model": spark_model,
+    "spark_writers": spark_writers,
     "other_parts": other_parts,
 }
 

@@ -17,6 +17,7 @@ from benchmarks.pages.performance import (
     report_times,
     spark_cost,
     spark_model,
+    spark_writers,
 )
 
 RESULT = {
@@ -75,6 +76,21 @@ def test_the_spark_tables_say_what_each_row_was_measured_on() -> None:
     assert model[3] == "| 5,000 | 101,000 | 0.25 | 0.1 | 1,200 | 800 |"
     assert model[5].startswith("The measurements are off these lines by at most 0 CPU seconds a batch and 0 MiB (exec")
     assert spark_cost({}) == spark_model({}) == "Not measured yet.\n"
+
+
+def test_writers_are_told_by_size_and_the_drivers_cost_beside_that_of_the_smallest_batch() -> None:
+    def size(stats: int, driver_us: float) -> dict[str, Any]:
+        cost = {"driver_us_a_stat": driver_us, "executors_us_a_stat": 5.5, "driver_cpu_s_a_batch": 1.234}
+        memory = {"executors": 1_200, "driver": 800}
+        return {"stats_a_batch": stats, "stats_per_s": 9_000, "memory_mib": memory, **cost}
+
+    figures = {"spark": {"sizes": [size(250_000, 8.0), size(1_000_000, 6.0)]}, "delta_rs": {"sizes": [size(250, 3.0)]}}
+    assert spark_writers({"cluster_writers": {"figures": figures}}).splitlines()[2:] == [
+        "| delta_rs, a folder | 250 | 3 | 1.00 | 1.23 | 5.5 | 9,000 | 1,200 / 800 |",
+        "| spark, a folder | 250,000 | 8 | 1.00 | 1.23 | 5.5 | 9,000 | 1,200 / 800 |",
+        "| spark, a folder | 1,000,000 | 6 | 0.75 | 1.23 | 5.5 | 9,000 | 1,200 / 800 |",
+    ]
+    assert spark_writers({}).count("\n") == 2
 
 
 def test_gaps_and_reports_are_told_by_run_and_only_of_those_measured() -> None:

@@ -1,20 +1,26 @@
-"""The backlog of a fleet is what a real one sends, and the model is the line through what was measured."""
+"""The backlog of a fleet is what a real one sends, the model is the line through what was measured, and of writers the
+one is measured that is named."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from benchmarks.measure.loads.backlog import NAME, TEMPLATES, Backlog, templates
 from benchmarks.measure.loads.cluster_scale import mean_of
+from benchmarks.measure.loads.cluster_writers import CASES, Case, figures_of
 from benchmarks.measure.loads.fleet import stamp
 from benchmarks.measure.loads.scale_model import SHARES, fit, of_one_shape
+from benchmarks.measure.result import NotMeasured
 from controller.domain.load import BUNDLE_FIELDS
+from controller.ledger.tables import TableRoot
 from controller.loads.judge import judge
 from controller.loads.rules import ReportLimits
 from controller.loads.settings import LoadsSettings
+from jobs.loads_batch import LoadsBatch, Overview
 
 LISTED, TAIL, SENT_MS = 7, 900, 1_790_000_000_000
 
@@ -75,3 +81,28 @@ def test_runs_are_averaged_figure_by_figure() -> None:
     assert mean_of(runs) == {
         "master": "spark", "workers": 2, "stats_per_s": 150, "us_a_stat": 4.75, "memory_mib": {"driver": 15},
     }  # fmt: skip
+
+
+def measured(writer: str, brokers: int, driver_us: float) -> dict[str, Any]:
+    return {"writer": writer, "brokers": brokers, "driver_us_a_stat": driver_us, "executors_us_a_stat": 2 * driver_us}
+
+
+@pytest.mark.parametrize(("name", "case"), CASES.items())
+def test_the_threshold_alone_makes_the_writer_that_is_to_be_measured(name: str, case: Case) -> None:
+    for brokers in case.brokers:
+        plan = case.plan(brokers, "127.0.0.1:9092", ("spark://127.0.0.1:1", (7, 8)), "http://127.0.0.1:2")
+        settings = LoadsSettings(writer_threshold_rows=plan.threshold, storage_options=plan.storage_options)
+        rows = brokers * plan.backlog.rows_a_report
+        overview = Overview(brokers=pa.table({"broker": range(brokers)}), bundles=[], bundle_rows=rows, bad=None)
+        batch = LoadsBatch(settings, TableRoot("nowhere"), lambda: 0)
+        assert batch._driver_writes(overview) == (case.writer == "delta_rs")
+        assert plan.tables.startswith("s3://") == bool(plan.storage_options) == (name == "delta_rs_in_store")
+
+
+def test_another_writer_than_the_one_to_be_measured_is_no_measurement() -> None:
+    sizes = [measured("spark", brokers, cost) for brokers, cost in ((250, 8.0), (1_000, 6.0), (2_000, 7.0))]
+    found = figures_of("spark", sizes)
+    assert found["sizes"] == sizes
+    assert (found["driver_us_large_to_small"], found["executors_us_large_to_small"]) == (0.75, 0.75)
+    with pytest.raises(NotMeasured, match="delta_rs has written in place of spark"):
+        figures_of("spark", [*sizes, measured("delta_rs", 4, 1.0)])

@@ -25,7 +25,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,13 +61,17 @@ TARGETS = [
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One measurement. `master`: of Spark; `workers`: pids of the cluster's, none in local mode."""
+    """One measurement. `master`: of Spark; `workers`: pids of the cluster's, none in local mode; `tables`: where they
+    are, without it in a folder of their own."""
 
     backlog: Backlog
     bootstrap: str
     master: str
     workers: tuple[int, ...] = ()
     warm_up: int = 2  # batches that are not counted
+    threshold: int = LoadsSettings.writer_threshold_rows
+    tables: str = ""
+    storage_options: Mapping[str, str] = field(default_factory=dict)
 
 
 class Held(NamedTuple):
@@ -93,12 +97,13 @@ def run(folder: Path, quick: bool = False) -> Result:
     """All of it; `quick`: that it works."""
     folder.mkdir(parents=True, exist_ok=True)
     with EmbeddedKafka(folder / "kafka") as kafka:
-        cost: dict[str, Any] = {"local": _measure(folder, Plan(QUICK if quick else COST, kafka.bootstrap, "local[2]"))}
+        cost: dict[str, Any] = {"local": measure(folder, Plan(QUICK if quick else COST, kafka.bootstrap, "local[2]"))}
         with running_workers(folder / "two", 2) as cluster:
-            plans = [Plan(each, kafka.bootstrap, *_of(cluster)) for each in ((QUICK,) if quick else (COST, *GROWTH))]
-            cost["cluster"], *growth = [_measure(folder, plan) for plan in plans]
+            sizes = (QUICK,) if quick else (COST, *GROWTH)
+            plans = [Plan(each, kafka.bootstrap, *of_cluster(cluster)) for each in sizes]
+            cost["cluster"], *growth = [measure(folder, plan) for plan in plans]
         figures: dict[str, Any] = {"cost": cost}
-        cost["cluster_to_local"] = _ratio(cost["cluster"]["us_a_stat"], cost["local"]["us_a_stat"])
+        cost["cluster_to_local"] = ratio(cost["cluster"]["us_a_stat"], cost["local"]["us_a_stat"])
         if quick:
             return Result("cluster_scale", figures)
         for name, held in (("workers", HELD), ("workers_small", HELD_SMALL)):
@@ -111,11 +116,11 @@ def _measure_workers(folder: Path, bootstrap: str, held: Held) -> dict[str, Any]
     runs: dict[str, list[dict[str, Any]]] = {"one": [], "two": []}
     for number, (name, count) in enumerate(PAIRED):
         with running_workers(folder / f"held-{number}", count, HALF_CORE) as cluster:
-            runs[name].append(_measure(folder, Plan(held.backlog, bootstrap, *_of(cluster), held.warm_up)))
+            runs[name].append(measure(folder, Plan(held.backlog, bootstrap, *of_cluster(cluster), held.warm_up)))
     found: dict[str, Any] = {name: mean_of(measured) for name, measured in runs.items()}
     found["stats_per_s"] = {name: [run["stats_per_s"] for run in measured] for name, measured in runs.items()}
-    found["time_of_two_to_one"] = _ratio(found["one"]["stats_per_s"], found["two"]["stats_per_s"])
-    found["cpu_of_two_to_one"] = _ratio(found["two"]["us_a_stat"], found["one"]["us_a_stat"])
+    found["time_of_two_to_one"] = ratio(found["one"]["stats_per_s"], found["two"]["stats_per_s"])
+    found["cpu_of_two_to_one"] = ratio(found["two"]["us_a_stat"], found["one"]["us_a_stat"])
     return found
 
 
@@ -134,11 +139,12 @@ def _mean(values: list[Any]) -> Any:
     return round(mean) if isinstance(first, int) else round(mean, 4)
 
 
-def _of(cluster: SparkCluster) -> tuple[str, tuple[int, ...]]:
+def of_cluster(cluster: SparkCluster) -> tuple[str, tuple[int, ...]]:
+    """Master and workers of a plan."""
     return cluster.url, pids_of(cluster)
 
 
-def _measure(folder: Path, plan: Plan) -> dict[str, Any]:
+def measure(folder: Path, plan: Plan) -> dict[str, Any]:
     """In a process of its own, whose memory is the driver's alone. Raises NotMeasured."""
     argv = [sys.executable, "-m", MODULE, "--folder", str(folder), "--plan", json.dumps(asdict(plan))]
     done = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=False)
@@ -149,7 +155,8 @@ def _measure(folder: Path, plan: Plan) -> dict[str, Any]:
     return figures
 
 
-def _ratio(one: float, other: float) -> float:
+def ratio(one: float, other: float) -> float:
+    """For the results."""
     return round(one / other, 3)
 
 
@@ -160,7 +167,7 @@ def drain(folder: Path, plan: Plan) -> dict[str, Any]:
     """Fill the topic, and let the query drain it."""
     backlog, names = plan.backlog, TopicNames(f"scale{time.monotonic_ns()}.")
     ensure_topics(plan.bootstrap, [TopicSpec(names.load_reports, PARTITIONS, -1, CREATE_TIME)])
-    root = TableRoot(folder / names.prefix)
+    root = TableRoot(plan.tables or folder / names.prefix, plan.storage_options)
     root.create_all()
     start_ms = (int(time.time() * 1000) - backlog.rounds * INTERVAL_MS - 60_000) // PANE_MS * PANE_MS
     sent = fill_backlog(plan.bootstrap, names.load_reports, backlog, start_ms, PARTITIONS)
@@ -168,7 +175,8 @@ def drain(folder: Path, plan: Plan) -> dict[str, Any]:
     spark = build_session("cluster-scale", conf, properties(plan.master))
     settings = LoadsSettings(
         bootstrap_servers=plan.bootstrap, topic=names.load_reports, tables_root=root.root,
-        checkpoint=str(folder / f"{names.prefix}checkpoint"), max_offsets_per_trigger=backlog.brokers, trigger_ms=0,
+        storage_options=plan.storage_options, writer_threshold_rows=plan.threshold, trigger_ms=0,
+        checkpoint=str(folder / f"{names.prefix}checkpoint"), max_offsets_per_trigger=backlog.brokers,
     )  # fmt: skip
     done: list[tuple[float, dict[str, float], BatchReport]] = []
     with Memory(plan.workers) as memory_seen:
@@ -234,8 +242,10 @@ def cpu_s(workers: Sequence[int]) -> dict[str, float]:
 class Memory:
     """The most resident memory of driver and executors together, each process's at the same moment, in MiB."""
 
-    def __init__(self, workers: Sequence[int]) -> None:
+    def __init__(self, workers: Sequence[int], driver: int | None = None) -> None:
+        """`driver`: its process, by default this one."""
         self.most = dict.fromkeys(SHARES, 0)
+        self._driver = psutil.Process(driver)
         self._workers = workers
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -258,8 +268,7 @@ class Memory:
                 self.most[part] = max(self.most[part], round(sum(map(_resident, processes)) / 2**20))
 
     def _trees(self) -> dict[str, list[psutil.Process]]:
-        driver = psutil.Process()
-        trees = {"driver": [driver, *driver.children(recursive=True)], "executors": []}
+        trees = {"driver": [self._driver, *self._driver.children(recursive=True)], "executors": []}
         for pid in self._workers:
             with suppress(psutil.Error):
                 trees["executors"] += psutil.Process(pid).children(recursive=True)
@@ -280,7 +289,7 @@ def _shuffled_bytes(spark: Any) -> int:
 
 
 def main() -> None:
-    """One measurement, for `_measure`."""
+    """One measurement, for `measure`."""
     parser = argparse.ArgumentParser(description="One measurement of cluster_scale.")
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--plan", type=json.loads, required=True)
