@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.measure.clients import failover, handover, mass_lookups, rolling_restart, skew_to_relief
 from benchmarks.measure.control import commit_in_store, control_latency, control_stages, start_up, step_scale
 from benchmarks.measure.figures import write
-from benchmarks.measure.loads import cluster_scale, cluster_writers, loads_throughput, report_latency
+from benchmarks.measure.loads import cluster_scale, cluster_writers, loads_throughput, report_latency, report_scale
 from benchmarks.measure.policy import backtest_speed, decide_speed, strategy_field
 from benchmarks.measure.policy import round as round_bench
 from benchmarks.measure.pulsar import pulsar_demo, pulsar_poll
@@ -47,6 +47,7 @@ BENCHMARKS: dict[str, Callable[[Path, bool], Result]] = {
     "control_latency": control_latency.run,
     "control_scale": control_latency.run_large,
     "report_latency": report_latency.run,
+    "report_scale": report_scale.run,
     "control_stages": control_stages.run,
     "loads_throughput": loads_throughput.run,
     "cluster_scale": cluster_scale.run,

@@ -177,19 +177,26 @@ def commit_in_store(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def report_times(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Reports and rounds of `report_latency`, by where the job runs."""
-    figures = results.get("report_latency", {}).get("figures", {})
-    known = {"local mode": figures, "two workers of a core": figures.get("on_cluster", {})}
+    """Reports and rounds of `report_latency` and `report_scale`, by where the job runs."""
+    figures, large = (results.get(name, {}).get("figures", {}) for name in ("report_latency", "report_scale"))
+    load = figures.get("load")
+    known = [
+        ("local mode", load, figures), ("two workers of a core", load, figures.get("on_cluster", {})),
+        ("two workers of a core", large.get("load"), large),
+    ]  # fmt: skip
     rows = []
-    for where, found in known.items():
+    for where, of, found in known:
         if "rounds" in found:
-            latency, rounds = found["latency_s"], found["rounds"]
+            latency, rounds, memory = found["latency_s"], found["rounds"], found.get("memory_mib")
             due, computed = rounds["due_to_journaled_s"], rounds["computed_s"]
+            size = f"{of['brokers']:,} × {of['bundles_a_broker']:,}, every {of['report_every_s']:g} s"
+            mib = f"{memory['executors']:,} / {memory['driver']:,}" if memory else "not measured"
             counts = f"{latency['count']}", f"{due['count']}"
-            rows.append((where, counts[0], _spread(latency), counts[1], _spread(due), _spread(computed)))
+            rows.append((where, size, counts[0], _spread(latency), counts[1], _spread(due), _spread(computed), mib))
     return _table(
-        ("on", "reports", "report to row: p50 / p99 / worst s", "rounds", "due to journaled: p50 / p99 / worst s",
-         "computed: p50 / p99 / worst s"), rows,
+        ("on", "brokers × bundles, reports", "reports seen", "report to row: p50 / p99 / worst s", "rounds",
+         "due to journaled: p50 / p99 / worst s", "computed: p50 / p99 / worst s",
+         "memory of executors / driver's processes, MiB"), rows,
     )  # fmt: skip
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import jsonschema
 
 from benchmarks.measure.loads.fleet import Fleet
+from benchmarks.measure.loads.owned import write_owned
 from controller.domain.entries import Entry, Kind
 from controller.domain.events import parse_assign_request, parse_broker_event, parse_heartbeat
 from controller.domain.ownership import State
+from controller.ledger.follower import Follower
+from controller.ledger.journal_commit import Journal
+from controller.ledger.tables import TableRoot
 from schemas.json_schema import json_schema
 from schemas.wire import LOAD_REPORT
 
@@ -38,6 +43,31 @@ def test_bundles_and_tail_give_the_totals() -> None:
     report = json.loads(next(iter(Fleet(1, 7).brokers.values())).report(NOW_MS))
     assert len(report["bundles"]) == report["totals"]["bundles"] == 7
     assert abs(sum(b["msg_rate_in"] for b in report["bundles"]) - report["totals"]["msg_rate_in"]) < 1e-6
+
+
+def test_what_a_report_does_not_list_is_its_tail() -> None:
+    report = json.loads(next(iter(Fleet(1, 7, listed=3).brokers.values())).report(NOW_MS))
+    jsonschema.validate(report, json_schema(LOAD_REPORT))
+    assert (len(report["bundles"]), report["tail"]["bundles"], report["totals"]["bundles"]) == (3, 4, 7)
+
+
+def test_a_fleet_that_owns_its_bundles_goes_on_where_the_tables_say(tmp_path: Path) -> None:
+    root, fleet = TableRoot(tmp_path), Fleet(2, 3)
+    root.create_all()
+    write_owned(root, fleet)
+    follower = Follower(root)
+    state = follower.bootstrap()
+    assert not state.controller_running
+    assert sorted(state.bundles) == sorted(str(bundle) for b in fleet.brokers.values() for bundle in b.bundles)
+    assert Journal(root).last_seq == state.seq, "a controller continues it"
+    fleet.take_over(state.bundles.values())
+    for broker in fleet.brokers.values():
+        assert state.alive(broker.session)
+        assert broker.inventory(9, NOW_MS)["serving"] == {str(bundle): 1 for bundle in broker.bundles}
+        assert state.holdings.total(broker.session.broker) == 3
+    other = Fleet(2, 3, nonce="other")
+    other.take_over(state.bundles.values())
+    assert not any(broker.serving for broker in other.brokers.values()), "sessions of others"
 
 
 def test_control_records_parse() -> None:

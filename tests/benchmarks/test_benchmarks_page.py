@@ -106,9 +106,14 @@ def test_gaps_and_reports_are_told_by_run_and_only_of_those_measured() -> None:
     assert "55.5 ms there and 23 ms in a folder (p50)" in commit_in_store(commits)
     assert "makes 9.9 requests; meanwhile the server is at work for 40.1 ms" in commit_in_store(commits)
     found = {"latency_s": times(1), "rounds": {"due_to_journaled_s": times(2, 3), "computed_s": times(4, 3)}}
-    reports = {"figures": {"latency_s": times(5), "on_cluster": found}}
-    (line,) = report_times({"report_latency": reports}).splitlines()[2:]
-    assert line == "| two workers of a core | 9 | 1 / 2 / 3 | 3 | 2 / 3 / 4 | 4 / 5 / 6 |"
+    load = {"brokers": 50, "bundles_a_broker": 100, "report_every_s": 5.0}
+    reports = {"figures": {"load": load, "latency_s": times(5), "on_cluster": found}}
+    memory = {"executors": 1_300, "driver": 4_200}
+    large = {"figures": {"load": load | {"brokers": 900}, "memory_mib": memory, **found}}
+    assert report_times({"report_latency": reports, "report_scale": large}).splitlines()[2:] == [
+        "| two workers of a core | 50 × 100, every 5 s | 9 | 1 / 2 / 3 | 3 | 2 / 3 / 4 | 4 / 5 / 6 | not measured |",
+        "| two workers of a core | 900 × 100, every 5 s | 9 | 1 / 2 / 3 | 3 | 2 / 3 / 4 | 4 / 5 / 6 | 1,300 / 4,200 |",
+    ]
     assert commit_in_store({}).endswith("not measured yet.\n")
     assert handover_gaps({}).count("\n") == report_times({}).count("\n") == 2
 

@@ -18,7 +18,7 @@ from controller.brokers.runtime import BundleStats, LoadSample
 from controller.bus.producer import to_json
 from controller.domain.entries import Entry, Kind
 from controller.domain.ids import Bundle, Session
-from controller.domain.ownership import State
+from controller.domain.ownership import Ownership, State
 from controller.domain.ring import initial_bundles
 
 VARIANTS = 3
@@ -53,7 +53,11 @@ class SimulatedBroker:
 class Fleet:
     """Brokers `sim-0001`, …, each with its own namespace."""
 
-    def __init__(self, brokers: int, bundles: int, seed: int = 5, nonce: str = "fleet", prefix: str = "sim") -> None:
+    def __init__(
+        self, brokers: int, bundles: int, seed: int = 5, nonce: str = "fleet", prefix: str = "sim",
+        listed: int | None = None,
+    ) -> None:  # fmt: skip
+        """`listed`: the busiest bundles of each broker that its reports list, the others are their tail; None: all."""
         self.brokers: dict[str, SimulatedBroker] = {}
         dice = random.Random(seed)
         for number in range(1, brokers + 1):
@@ -61,7 +65,9 @@ class Fleet:
             broker = SimulatedBroker(session, tuple(initial_bundles(f"{prefix}/ns-{number:04}", bundles)))
             weights = [dice.lognormvariate(0, 1) for _ in broker.bundles]
             cpu_pct = 200 * min(0.9, 0.4 * dice.lognormvariate(0, 0.3))
-            broker.variants = [_variant(broker, weights, cpu_pct * dice.uniform(0.9, 1.1)) for _ in range(VARIANTS)]
+            broker.variants = [
+                _variant(broker, weights, cpu_pct * dice.uniform(0.9, 1.1), listed or bundles) for _ in range(VARIANTS)
+            ]
             self.brokers[session.broker] = broker
 
     def namespaces(self) -> list[tuple[str, int]]:
@@ -84,6 +90,13 @@ class Fleet:
             for broker, kind in self._answers_to(entry, Bundle.parse(entry.bundle), entry.epoch, by, to):
                 answers.append((broker.session.broker, wire.event(broker.session, kind, entry.seq, sent_ms, **fields)))
         return answers
+
+    def take_over(self, records: Iterable[Ownership]) -> None:
+        """Serve what the journal says that our brokers own."""
+        for record in records:
+            broker = self.brokers.get(record.by.broker) if record.by is not None else None
+            if broker is not None and broker.session == record.by and record.state is State.OWNED:
+                broker.serving[record.bundle] = record.epoch
 
     def _answers_to(
         self, entry: Entry, bundle: Bundle, epoch: int, by: SimulatedBroker | None, to: SimulatedBroker | None
@@ -125,7 +138,7 @@ def serialize(report: dict[str, Any]) -> bytes:
     return to_json({name: value for name, value in report.items() if name not in ("sequence", "sent_ms")})
 
 
-def _variant(broker: SimulatedBroker, weights: list[float], cpu_pct: float) -> bytes:
+def _variant(broker: SimulatedBroker, weights: list[float], cpu_pct: float, listed: int) -> bytes:
     share = cpu_pct / sum(weights)
     stats = {bundle: _stats(share * weight) for bundle, weight in zip(broker.bundles, weights, strict=True)}
     bytes_per_s = sum(s.throughput_in for s in stats.values())
@@ -136,7 +149,7 @@ def _variant(broker: SimulatedBroker, weights: list[float], cpu_pct: float) -> b
         "bandwidth_out": (bytes_per_s, 125e6),
     }
     sample = LoadSample(resources, stats, rpc_queue_ms=0.4, metadata_latency_ms=1.2)
-    return serialize(build_report(broker.session, 0, 0, sample, resources, top_k=len(stats)))
+    return serialize(build_report(broker.session, 0, 0, sample, resources, top_k=listed))
 
 
 def _stats(cpu_pct: float) -> BundleStats:

@@ -1,8 +1,9 @@
 """`python -m benchmarks.measure.loads.load_generator`: one process that sends the records of a simulated fleet.
 
 It creates the fleet's namespaces and requests their bundles. It sends heartbeats (one per second and broker), load
-reports (every 5 s), inventories (every 10 s) and answers to grants, each spread evenly over its interval, like real
-agents. It prints `fleet ready` once all its bundles are owned, and ends on SIGTERM.
+reports (every 5 s), inventories (every 10 s, or as configured) and answers to grants, each spread evenly over its
+interval, like real agents. It prints `fleet ready` once all its bundles are owned, and ends on SIGTERM. With `--owned`
+they are from the beginning: it writes that into the tables before a controller starts.
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure.loads.fleet import Fleet, SimulatedBroker
+from benchmarks.measure.loads.owned import write_owned
 from controller.agent.feed import parse_feed
 from controller.bus.consumer import KafkaRecord, TopicReader
 from controller.bus.producer import JsonProducer
 from controller.config.load import load_settings
 from controller.config.settings import Settings
+from controller.config.table_root import table_root
 from controller.domain.entries import Entry
 from controller.domain.events import VERSION
 from controller.domain.ownership import State
 from controller.ledger.follower import Follower
 from controller.process.clock import wall_ms
 
-HEARTBEAT_S, INVENTORY_S, REQUEST_S = 1.0, 10.0, 3.0
+HEARTBEAT_S, REQUEST_S = 1.0, 3.0
 CATCH_UP_S = 0.5
 REQUESTS_AT_ONCE = 5_000
 
@@ -44,6 +47,7 @@ class Generator:
         self._follower = Follower(settings.tables.root)
         self._lock = threading.Lock()  # follower and fleet: the reader's thread and the clock's
         self._report_s = report_s
+        self._inventory_s = settings.control.inventory_interval_ms / 1000
         kafka = settings.kafka
         self._producer = JsonProducer(kafka.bootstrap_servers, "bench-fleet", kafka.client)
         self._reader = TopicReader(
@@ -59,7 +63,7 @@ class Generator:
         """Send records until `stopping` is set."""
         self._reader.start()
         with self._lock:
-            self._follower.bootstrap()
+            self.fleet.take_over(self._follower.bootstrap().bundles.values())
         self._schedule()
         while not self.stopping.is_set():
             self._speak()
@@ -80,7 +84,7 @@ class Generator:
             for every_s, what in (
                 (HEARTBEAT_S, self._beat),
                 (self._report_s, self._report),
-                (INVENTORY_S, self._inventory),
+                (self._inventory_s, self._inventory),
             ):
                 first = now + every_s * number / count
                 self._push(first, every_s, lambda what=what, broker=broker: what(broker))  # type: ignore[misc]
@@ -124,6 +128,8 @@ class Generator:
 
     def _request(self) -> None:
         """Once all brokers are registered, request bundles without an owner, some at a time."""
+        if self._said_ready:
+            return
         with self._lock:
             state = self._follower.state
             if len(state.live_brokers()) < len(self.fleet.brokers):
@@ -163,15 +169,25 @@ def create_namespace(namespace: str, bundles: int, sent_ms: int) -> dict[str, An
     return {"v": VERSION, "id": f"fleet-{namespace}", "kind": "create_namespace", "args": args, "sent_ms": sent_ms}
 
 
-def main(argv: Sequence[str]) -> int:
-    """The command line."""
+def options(argv: Sequence[str]) -> argparse.Namespace:
+    """What the command line says."""
     parser = argparse.ArgumentParser(description="Simulate brokers on Kafka.")
     parser.add_argument("--conf", type=Path, required=True, help="the cluster's configuration file")
     parser.add_argument("--brokers", type=int, default=50)
     parser.add_argument("--bundles", type=int, default=100, help="of each broker")
     parser.add_argument("--report-s", type=float, default=5.0, help="between two load reports of a broker")
-    given = parser.parse_args(argv)
-    generator = Generator(load_settings(given.conf), Fleet(given.brokers, given.bundles), given.report_s)
+    parser.add_argument("--listed", type=int, help="the busiest bundles in a report; default: all")
+    parser.add_argument("--owned", action="store_true", help="the bundles are owned from the beginning")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command line."""
+    given = options(argv)
+    settings, fleet = load_settings(given.conf), Fleet(given.brokers, given.bundles, listed=given.listed)
+    if given.owned:
+        write_owned(table_root(settings), fleet)
+    generator = Generator(settings, fleet, given.report_s)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: generator.stopping.set())
     generator.run()

@@ -17,15 +17,19 @@ READY_S = 900.0  # the controller grants 500 bundles a batch
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The load of a fleet: brokers, bundles per broker, and the report interval."""
+    """The load of a fleet: brokers, bundles per broker, the report interval, and how many bundles a report lists.
+    `owned`: its bundles are from the beginning, and it speaks before the job starts."""
 
     brokers: int = 50
     bundles: int = 100
     report_s: float = 5.0
+    listed: int | None = None  # all
+    owned: bool = False
 
     def figures(self) -> dict[str, float]:
         """For the results."""
-        return {"brokers": self.brokers, "bundles_a_broker": self.bundles, "report_every_s": self.report_s}
+        listed = {} if self.listed is None else {"listed_a_report": self.listed}
+        return {"brokers": self.brokers, "bundles_a_broker": self.bundles, "report_every_s": self.report_s, **listed}
 
 
 @contextlib.contextmanager
@@ -40,9 +44,11 @@ def start_loaded_cluster(
     """
     with LocalCluster(folder, profile="local", overrides=("rounds.mode=shadow", *overrides)) as cluster:
         cluster.start_kafka_and_store()
+        if load is not None and load.owned:
+            start_fleet(cluster, load)
         cluster.start_job(only=only, more=job)
         cluster.wait_for_job()
-        if load is not None:
+        if load is not None and not load.owned:
             start_fleet(cluster, load)
         time.sleep(warm_up_s)
         yield cluster
@@ -51,5 +57,6 @@ def start_loaded_cluster(
 def start_fleet(cluster: LocalCluster, load: Load) -> None:
     """Start the process of the fleet, wait until it owns every bundle."""
     sizes = ["--brokers", load.brokers, "--bundles", load.bundles, "--report-s", load.report_s]
-    argv = [*GENERATOR, "--conf", str(cluster.config_file), *map(str, sizes)]
+    sizes += ["--listed", load.listed] if load.listed is not None else []
+    argv = [*GENERATOR, "--conf", str(cluster.config_file), *map(str, sizes), *(["--owned"] if load.owned else [])]
     cluster.start("fleet", argv).wait_for_line("fleet ready", READY_S)

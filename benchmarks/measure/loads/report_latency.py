@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure.figures import summary
+from benchmarks.measure.loads.cluster_scale import Memory
 from benchmarks.measure.loads.fleet import Fleet
 from benchmarks.measure.loads.loaded import Load, start_loaded_cluster
 from benchmarks.measure.loads.round_times import RoundTimes
-from benchmarks.measure.loads.spark_workers import running_workers, write_spark_conf
+from benchmarks.measure.loads.spark_workers import pids_of, running_workers, write_spark_conf
 from benchmarks.measure.polled import POLL_S, Polled
 from benchmarks.measure.result import NotMeasured, Result, Target
 from controller.bus.producer import JsonProducer
@@ -45,6 +46,7 @@ class Options:
     warm_up_s: float = 30.0
     load: Load = field(default_factory=Load)
     round_every_s: int = 10
+    overrides: tuple[str, ...] = ()  # more settings of the cluster
     seed: int = 4
 
 
@@ -82,13 +84,14 @@ def run(folder: Path, quick: bool = False) -> Result:
 def measure(folder: Path, options: Options, workers: SparkCluster | None = None) -> dict[str, Any]:
     """One run. `workers`: where the job runs, None for a local one. Raises NotMeasured if not all of them work."""
     job = ["--spark-conf", str(write_spark_conf(workers, folder / "spark.conf"))] if workers is not None else []
-    every = f"rounds.round_interval_s={options.round_every_s}"
-    with start_loaded_cluster(folder, options.load, None, options.warm_up_s, [every], job) as cluster:
-        with RoundTimes(cluster.settings) as rounds:
+    sets = [f"rounds.round_interval_s={options.round_every_s}", *options.overrides]
+    with start_loaded_cluster(folder, options.load, None, options.warm_up_s, sets, job) as cluster:
+        pids = pids_of(workers) if workers is not None else ()
+        with RoundTimes(cluster.settings) as rounds, Memory(pids, cluster.children["job"].pid) as memory_seen:
             latencies = report(cluster, options)
         if workers is not None and not all(worker.cores_used for worker in workers.workers()):
             raise NotMeasured(f"the job has not used all workers: {workers.workers()}")
-        return {"latency_s": summary(latencies), "rounds": rounds.figures()}
+        return {"latency_s": summary(latencies), "rounds": rounds.figures(), "memory_mib": memory_seen.most}
 
 
 def report(cluster: LocalCluster, options: Options) -> list[float]:
