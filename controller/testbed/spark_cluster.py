@@ -202,7 +202,7 @@ class SparkCluster:
             if time.monotonic() > deadline:
                 raise SparkNotStarted(
                     f"{len(self.workers())} of {count} workers after {START_TIMEOUT_S:g} s; logs are in"
-                    f" {self.folder / 'logs'}"
+                    f" {self.folder / 'logs'}; what has started runs on: `ballast spark down --dir {self.folder}`"
                 )
             time.sleep(0.1)
 
