@@ -20,9 +20,10 @@ from functools import cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import StorageLevel
+from pyspark import SparkContext, StorageLevel
 from pyspark.sql import DataFrame
 
+from controller.ledger.store.data_files import Shelf
 from controller.ledger.tables import TableRoot
 from controller.loads.averages import Averages, relevant_after_ms
 from controller.loads.driver_writer import DriverWriter, Marker
@@ -140,12 +141,14 @@ class LoadsBatch:
         )
 
     def _order(self, marker: Marker) -> Order:
-        """What the tasks of the marker's batch have to know. Of tables in an object store they make no files: a store
-        that is slow to take one would stop this process's other threads (`controller.ledger.delta_log`)."""
-        settings = self.settings
+        """What the tasks of the marker's batch have to know. Of tables in an object store they make no files unless
+        they store them: a store that is slow to take one would stop this process's other threads
+        (`controller.ledger.delta_log`)."""
+        settings, shelf = self.settings, self._shelf
         return Order(
             marker=marker.columns(),
-            file_from_rows=None if self.root.is_object_store else settings.file_from_rows,
+            file_from_rows=settings.file_from_rows if shelf or not self.root.is_object_store else None,
+            shelf=shelf,
             limits=ReportLimits.of(settings),
             pane_ms=settings.pane_ms,
             late_before_ms=self.newest_ms - settings.retention_ms if self.newest_ms else 0,
@@ -154,6 +157,13 @@ class LoadsBatch:
             groups=settings.agent_groups,
             group_of_topic=settings.group_of_topic,
         )
+
+    @property
+    def _shelf(self) -> Shelf | None:
+        """Where tasks store files of bundles themselves."""
+        if not (self.settings.tasks_store_files and self.root.is_object_store):
+            return None
+        return Shelf(self.root.uri(BUNDLE.panes), self.root.storage_options)
 
     def _collect(self, answers: DataFrame, clock: _Clock) -> Overview:
         """Run the batch's tasks. Bundle rows of a task that alone may be too many for this process stay in Spark."""
@@ -199,7 +209,7 @@ class LoadsBatch:
         with ThreadPoolExecutor(1, "loads-brokers") as other:
             written = other.submit(by_driver.append, BROKER.load, load, marker, marker.columns())
             if driver:
-                self._bundles_by_driver(overview, marker, by_driver, clock)
+                self._bundles_by_driver(overview, marker, by_driver, clock, answers.sparkSession.sparkContext)
             else:
                 spark = SparkWriter(self.root)
                 self._bundles_by_spark(bundle_rows(answers), overview.bundle_rows, marker, spark, clock)
@@ -207,8 +217,10 @@ class LoadsBatch:
         by_driver.append(BROKER.panes, overview.brokers, marker, marker.columns())
         clock.lap("brokers")
 
-    def _bundles_by_driver(self, overview: Overview, marker: Marker, writer: DriverWriter, clock: _Clock) -> None:
-        parts = overview.bundles
+    def _bundles_by_driver(
+        self, overview: Overview, marker: Marker, writer: DriverWriter, clock: _Clock, context: SparkContext
+    ) -> None:
+        parts, shelf = overview.bundles, self._shelf
         if not parts:
             return
 
@@ -217,9 +229,11 @@ class LoadsBatch:
             return pa.concat_tables([unpack_panes(part) for part in parts])
 
         def write() -> None:
-            files = files_of(parts, marker.columns())
+            files, rest = files_of(parts, marker.columns())
+            if shelf and rest:
+                context.parallelize(rest, 1).foreach(shelf.store)
             if files:
-                writer.append_files(BUNDLE.panes, files, marker)
+                writer.append_files(BUNDLE.panes, [*files, *rest], marker, stored=shelf is not None)
             else:
                 writer.append(BUNDLE.panes, panes(), marker, marker.columns())
 

@@ -115,6 +115,7 @@ def loads_settings(settings: Settings, checkpoints: str | None = None) -> LoadsS
         retention_ms=round(given.retention_hours * 3_600_000),
         writer=writer_of(settings),
         writer_threshold_rows=given.writer_threshold_rows,
+        tasks_store_files=given.tasks_store_files,
     )
 
 

@@ -113,7 +113,7 @@ def spark_writers(results: Mapping[str, Mapping[str, Any]]) -> str:
     """What a bundle statistic costs as batches grow, by who writes, as `cluster_writers` measured it."""
     figures = results.get("cluster_writers", {}).get("figures", {})
     named = {"delta_rs": "delta_rs, a folder", "delta_rs_in_store": "delta_rs, an object store",
-             "spark": "spark, a folder"}  # fmt: skip
+             "tasks_in_store": "tasks, an object store", "spark": "spark, a folder"}  # fmt: skip
     rows = []
     for name, what in named.items():
         found = figures.get(name, {"sizes": []})

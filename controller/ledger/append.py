@@ -21,6 +21,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from controller.domain.errors import BallastError
 from controller.ledger.delta_log import DeltaLog
+from controller.ledger.store.data_files import file_name, name_by_content
 from controller.ledger.store.room import writing
 from controller.ledger.tables import TableRoot, as_root, for_table, no_column
 from controller.process.clock import wall_ms
@@ -64,16 +65,19 @@ def append_files(
     app_id: str,
     version: int,
     metadata: Mapping[str, str] | None = None,
+    stored: bool = False,
 ) -> bool:
     """Like `append`, of Parquet files with the table's columns. Their own statistics become those of the table.
 
-    A file that is stored without its commit, after a crash, is no part of the table, and maintenance removes it.
+    `stored`: they are in the table's directory already, by the names that `data_files` gives them. A file that is
+    stored without its commit, after a crash, is no part of the table, and maintenance removes it.
     """
     tables = as_root(root)
     once = _once(app_id, version, metadata)
 
     def write(handle: DeltaTable) -> None:
-        added: list[AddAction | RemoveAction] = [_store(tables.log(name), handle, file) for file in files]
+        log = tables.log(name)
+        added: list[AddAction | RemoveAction] = [_add(log, handle, file, stored) for file in files]
         handle.create_write_transaction(added, mode="append", schema=handle.schema(), commit_properties=once)
 
     return _append_once(tables, name, app_id, version, write if files else None)
@@ -108,16 +112,20 @@ def _append_once(
     raise AssertionError("unreachable")
 
 
-def _store(log: DeltaLog, table: DeltaTable, file: bytes) -> AddAction:
-    """Store the file in the table's directory. Raises BallastError if it has a column that the table lacks."""
+def _add(log: DeltaLog, table: DeltaTable, file: bytes, stored: bool) -> AddAction:
+    """What adds the file, which is in the table's directory afterwards. Raises BallastError if it has a column that the
+    table lacks, or if it was stored by somebody else and is not there: readers of the table could not go on."""
     parquet = pq.read_metadata(pa.BufferReader(file))
     columns = {f.name for f in table.schema().fields}
     unknown = [column for column in parquet.schema.names if column not in columns]
     if unknown:
         raise no_column(table, ", ".join(unknown))
-    path = f"part-00000-{uuid4()}-c000.snappy.parquet"
-    with log.data_files.open_output_stream(path) as stream:
-        stream.write(file)
+    path = name_by_content(file) if stored else file_name(uuid4())
+    if not stored:
+        with log.data_files.open_output_stream(path) as stream:
+            stream.write(file)
+    elif log.files.get_file_info(path).size != len(file):
+        raise BallastError(f"{log.uri}/{path} is not what a task has stored: do workers use another store?")
     return AddAction(path, len(file), {}, wall_ms(), True, json.dumps(_statistics_of(parquet)))
 
 

@@ -71,10 +71,11 @@ class DriverWriter:
         parquet = parquet_of(record)
         ledger_writer.append(self._root, name, table, app_id, marker.batch_id, dict(marker.metadata), parquet)
 
-    def append_files(self, name: str, files: Sequence[bytes], marker: Marker) -> None:
-        """Append Parquet files that have the marker's columns already; a no-op if the batch is already in the table."""
-        app_id = marker.app_id(name)
-        ledger_writer.append_files(self._root, name, files, app_id, marker.batch_id, dict(marker.metadata))
+    def append_files(self, name: str, files: Sequence[bytes], marker: Marker, stored: bool = False) -> None:
+        """Append Parquet files that have the marker's columns already; a no-op if the batch is already in the table.
+        `stored`: tasks have stored them."""
+        app_id, metadata = marker.app_id(name), dict(marker.metadata)
+        ledger_writer.append_files(self._root, name, files, app_id, marker.batch_id, metadata, stored)
 
 
 def parquet_of(record: Record) -> WriterProperties:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from controller.ledger.store.data_files import Shelf
 from controller.loads.layout import BUNDLE, MARKER
 from controller.loads.packing import pack, unpack
 from schemas.arrow import fill_columns
@@ -39,11 +40,17 @@ def make_file(panes: pa.Table, marker: Mapping[str, str | int]) -> bytes:
     return content
 
 
-def pack_panes(panes: pa.Table, marker: Mapping[str, str | int], file_from_rows: int | None) -> bytes:
-    """The panes for the driver, from so many rows on as a file; None: never."""
+def pack_panes(
+    panes: pa.Table, marker: Mapping[str, str | int], file_from_rows: int | None, shelf: Shelf | None = None
+) -> bytes:
+    """The panes for the driver, from so many rows on as a file; None: never. `shelf`: where the file is stored as well,
+    so that the driver has only to commit it."""
     if file_from_rows is None or panes.num_rows < file_from_rows:
         return pack(panes)
-    return make_file(panes, marker)
+    content = make_file(panes, marker)
+    if shelf is not None:
+        shelf.store(content)
+    return content
 
 
 def unpack_panes(part: bytes) -> pa.Table:
@@ -56,8 +63,8 @@ def unpack_panes(part: bytes) -> pa.Table:
     return pa.table({name: rows[name] for name in rows.column_names if name not in MARKER})
 
 
-def files_of(parts: Sequence[bytes], marker: Mapping[str, str | int]) -> list[bytes]:
-    """The files among what tasks packed, with one more of all the rest; none if no task has made any."""
+def files_of(parts: Sequence[bytes], marker: Mapping[str, str | int]) -> tuple[list[bytes], list[bytes]]:
+    """The files among what tasks packed, and one of all the rest, if any; none of both if no task has made any."""
     files = [part for part in parts if part.startswith(_PARQUET)]
     others = [unpack(part) for part in parts if not part.startswith(_PARQUET)]
-    return [*files, make_file(pa.concat_tables(others), marker)] if files and others else files
+    return files, [make_file(pa.concat_tables(others), marker)] if files and others else []

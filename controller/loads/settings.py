@@ -45,6 +45,7 @@ class LoadsSettings:
     writer: str = "auto"  # auto, delta_rs (the driver computes and writes) or spark (Spark does)
     writer_threshold_rows: int = 2_000_000  # with auto: rows of a batch from which on Spark writes it
     file_from_rows: int = 50_000  # panes of bundles from which a task itself makes a file of them, some MB
+    tasks_store_files: bool = False  # in an object store; elsewhere the driver does
     recover_ms: int = 600_000  # how far back a start looks for the newest rows of *_load
 
     def __post_init__(self) -> None:

@@ -96,7 +96,8 @@ def test_the_threshold_alone_makes_the_writer_that_is_to_be_measured(name: str, 
         overview = Overview(brokers=pa.table({"broker": range(brokers)}), bundles=[], bundle_rows=rows, bad=None)
         batch = LoadsBatch(settings, TableRoot("nowhere"), lambda: 0)
         assert batch._driver_writes(overview) == (case.writer == "delta_rs")
-        assert plan.tables.startswith("s3://") == bool(plan.storage_options) == (name == "delta_rs_in_store")
+        assert plan.tables.startswith("s3://") == bool(plan.storage_options) == name.endswith("_in_store")
+        assert plan.tasks_store_files == name.startswith("tasks")
 
 
 def test_another_writer_than_the_one_to_be_measured_is_no_measurement() -> None:

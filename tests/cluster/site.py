@@ -57,6 +57,13 @@ class Site:
         self.root = TableRoot(folder / "tables")
         self.jobs: list[Job] = []
 
+    def use(self, root: TableRoot, loads: str = "") -> None:
+        """Tables elsewhere; `loads`: more settings of that section."""
+        options = ", ".join(f"{name}: '{value}'" for name, value in root.storage_options.items())
+        file, self.root = self.folder / "ballast.yaml", root
+        text = file.read_text().replace("root: tables,", f"root: '{root.root}', storage_options: {{{options}}},")
+        file.write_text(text.replace("loads: {", f"loads: {{{loads}, ") if loads else text)
+
     def start(self) -> Job:
         """The loads query alone, submitted as an operator does."""
         self.jobs.append(Job(self.folder, "--only", "loads", "--spark-conf", str(self._spark_conf)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Mapping
 from io import BytesIO
@@ -26,6 +27,7 @@ from tests.cluster.workers import CORES, NOBODY, WORKERS, files_in_use, processe
 from tests.component.object_store.conftest import CREDENTIALS, Store
 from tests.installed import Installed
 
+WORKERS_KEY = "AKIAOFTHEWORKERS"
 LISTED, PANES_OF_A_FILE = 10_000, LoadsSettings.file_from_rows
 
 
@@ -55,6 +57,29 @@ def test_tasks_of_a_large_batch_make_the_files(site: Site, kafka: EmbeddedKafka,
     check_sums(site.root, LISTED, sent)
     (file,) = (site.folder / "tables" / "bundle_panes").glob("*.parquet")
     assert pq.ParquetFile(file).metadata.created_by.startswith("parquet-cpp-arrow")
+
+
+def test_tasks_store_the_files_of_a_large_batch_where_workers_have_keys_to_the_store(
+    cluster: SparkCluster, site: Site, kafka: EmbeddedKafka, topics: TopicNames, root: TableRoot, store: Store
+) -> None:
+    """By keys of the workers' own; the driver commits."""
+    keys = cluster.folder / "home" / ".aws" / "credentials"
+    keys.parent.mkdir(parents=True)
+    keys.write_text(f"[default]\naws_access_key_id = {WORKERS_KEY}\naws_secret_access_key = secret-of-workers\n")
+    options = {**root.storage_options, "aws_region": "us-east-1", "aws_force_credential_load": "true"}
+    site.use(TableRoot(root.root, options), "tasks_store_files: true")
+    large = Backlog(brokers=6, listed=LISTED, tail=0, rounds=1)
+    sent = fill_backlog(kafka.bootstrap, topics.load_reports, large, wall_ms() - 60_000, partitions=1)
+    try:
+        site.start()
+        site.wait(lambda: site.counted() >= large.brokers, "the reports")
+    finally:
+        shutil.rmtree(keys.parent)
+    check_sums(site.root, LISTED, sent)
+    (file,) = [path for path in store.written() if f"{root.root[len('s3:/') :]}/bundle_panes/part-" in path]
+    (added,) = site.root.open("bundle_panes").file_uris()
+    assert added.endswith(file)
+    assert store.access_keys()[WORKERS_KEY] > 0
 
 
 def test_a_worker_that_dies_in_a_batch_and_one_that_joins(cluster: SparkCluster, site: Site, reports: Reports) -> None:
@@ -97,11 +122,9 @@ def test_tables_in_an_object_store_get_every_report_once_and_nobody_sees_its_key
 ) -> None:
     """Workers see neither its credentials nor the tables: the driver writes, conditionally. The secret key is in no
     log, no file of the job, no object, no row and no command line."""
-    options = ", ".join(f"{name}: '{value}'" for name, value in root.storage_options.items())
+    site.use(root)
     file = folder / "ballast.yaml"
-    file.write_text(file.read_text().replace("root: tables,", f"root: '{root.root}', storage_options: {{{options}}},"))
     file.write_text(f"{file.read_text()}logging: {{level: debug}}\n")
-    site.root = root
     job = site.start()
     reports.send(100)
     check_exact(site, reports)

@@ -72,6 +72,7 @@ class Plan:
     threshold: int = LoadsSettings.writer_threshold_rows
     tables: str = ""
     storage_options: Mapping[str, str] = field(default_factory=dict)
+    tasks_store_files: bool = False
 
 
 class Held(NamedTuple):
@@ -176,6 +177,7 @@ def drain(folder: Path, plan: Plan) -> dict[str, Any]:
     settings = LoadsSettings(
         bootstrap_servers=plan.bootstrap, topic=names.load_reports, tables_root=root.root,
         storage_options=plan.storage_options, writer_threshold_rows=plan.threshold, trigger_ms=0,
+        tasks_store_files=plan.tasks_store_files,
         checkpoint=str(folder / f"{names.prefix}checkpoint"), max_offsets_per_trigger=backlog.brokers,
     )  # fmt: skip
     done: list[tuple[float, dict[str, float], BatchReport]] = []

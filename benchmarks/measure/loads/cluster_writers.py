@@ -9,12 +9,13 @@ is brokers that make a batch large. All sizes of a writer have equally many batc
 - `delta_rs`, `spark`: who averages and writes; the tables are in a folder. The threshold alone says which, as in any
   job, so tasks send the driver what it might have had to write.
 - `delta_rs_in_store`: the tables are in the S3 server of the tests, whose own CPU is not counted.
+- `tasks_in_store`: tasks store the files there, and the driver commits them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,21 +40,24 @@ class Case:
     rounds: int
     warm_up: int
     in_store: bool = False
+    by_tasks: bool = False
 
     def plan(self, brokers: int, bootstrap: str, on: tuple[str, tuple[int, ...]], store: str) -> Plan:
         """The measurement of one size. `on`: master and workers; `store`: the address of the S3 server."""
         stats = brokers * BUNDLES
         threshold = stats if self.writer == "spark" else 2 * stats
         place = (object_store.new_root(), object_store.storage_options(store)) if self.in_store else ()
-        return Plan(Backlog(brokers, BUNDLES, 0, self.rounds), bootstrap, *on, self.warm_up, threshold, *place)
+        plan = Plan(Backlog(brokers, BUNDLES, 0, self.rounds), bootstrap, *on, self.warm_up, threshold, *place)
+        return replace(plan, tasks_store_files=self.by_tasks)
 
 
 CASES = {
     "delta_rs": Case("delta_rs", (SMALL, LARGE, LARGEST), 6, 2),
     "delta_rs_in_store": Case("delta_rs", (SMALL, LARGE), 6, 2, in_store=True),
+    "tasks_in_store": Case("delta_rs", (SMALL, LARGE), 6, 2, in_store=True, by_tasks=True),
     "spark": Case("spark", (SMALL, LARGE), 3, 1),  # a hundred times as much CPU
 }
-QUICK = {name: Case(case.writer, (4, 8), 3, 1, case.in_store) for name, case in CASES.items()}
+QUICK = {name: replace(case, brokers=(4, 8), rounds=3, warm_up=1) for name, case in CASES.items()}
 TARGETS = [Target(f"{name}.driver_us_large_to_small", FLAT, "x") for name in CASES]
 
 

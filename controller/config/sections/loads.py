@@ -63,6 +63,12 @@ class Loads(Section):
         lo=1,
         hi=10_000_000,
     )
+    tasks_store_files: bool = key(
+        False,
+        "Whether Spark's tasks store the files of large batches in the object store themselves. Workers then need its"
+        " credentials. Without effect for tables in a folder.",
+        source="design: a store that is slow to take a file would stop the driver's other threads (decision 58)",
+    )
     max_offsets_per_trigger: int = key(
         5_000,
         "Maximum reports per micro-batch, which limits the size of batches while catching up.",

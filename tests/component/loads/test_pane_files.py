@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from controller.domain.errors import BallastError
 from controller.ledger.append import append_files
+from controller.ledger.store.data_files import Shelf, name_by_content
 from controller.ledger.tables import TableRoot
 from controller.loads.driver_writer import DriverWriter, Marker
 from controller.loads.layout import BUNDLE
@@ -56,7 +57,9 @@ def test_files_and_packed_tables_go_together() -> None:
     parts = [panes_of("b1:8080", 30), panes_of("b2:8080", 5)]
     packed = [pack_panes(part, BATCH.columns(), 10) for part in parts]
     assert pa.concat_tables([unpack_panes(part) for part in packed]).equals(pa.concat_tables(parts))
-    assert len(files_of(packed, BATCH.columns())) == 2
+    made, rest = files_of(packed, BATCH.columns())
+    assert made == packed[:1]
+    assert [unpack_panes(part) for part in rest] == parts[1:]
 
 
 def test_a_file_is_written_as_delta_rs_writes_its_rows(root: TableRoot, tmp_path: Path) -> None:
@@ -66,7 +69,8 @@ def test_a_file_is_written_as_delta_rs_writes_its_rows(root: TableRoot, tmp_path
     parts = [panes_of("b1:8080", 30), panes_of("b2:8080", 5, START_MS + 60_000)]
     DriverWriter(other).append(NAME, pa.concat_tables(parts), BATCH, BATCH.columns())
     packed = [pack_panes(part, BATCH.columns(), 10) for part in parts]
-    DriverWriter(root).append_files(NAME, files_of(packed, BATCH.columns()), BATCH)
+    made, rest = files_of(packed, BATCH.columns())
+    DriverWriter(root).append_files(NAME, [*made, *rest], BATCH)
     mine, theirs = root.open(NAME), other.open(NAME)
     assert plain(mine.to_pyarrow_table()) == plain(theirs.to_pyarrow_table())
     assert mine.history(1)[0]["ballast.max_event_ms"] == theirs.history(1)[0]["ballast.max_event_ms"]
@@ -77,6 +81,30 @@ def test_a_file_is_written_as_delta_rs_writes_its_rows(root: TableRoot, tmp_path
     assert min(f[ends[0]] for f in statistics[0]) == statistics[1][0][ends[0]]
     assert max(f[ends[1]] for f in statistics[0]) == statistics[1][0][ends[1]]
     assert {key for f in statistics[0] for key in f if f[key] is not None} == set(statistics[1][0])
+
+
+def test_a_file_that_a_task_has_stored_is_committed_and_not_stored_again(
+    root: TableRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that runs again stores the same file again."""
+    panes = panes_of("b1:8080", 30)
+    packed = [pack_panes(panes, BATCH.columns(), 10, Shelf(root.uri(NAME))) for _ in range(2)]
+    monkeypatch.setattr("controller.ledger.append.file_name", _die)  # of a file that the driver would store
+    DriverWriter(root).append_files(NAME, packed[:1], BATCH, stored=True)
+    table = root.open(NAME)
+    assert plain(table.to_pyarrow_table().select(panes.column_names)) == plain(panes)
+    assert [path.name for path in tmp_path.rglob("*.parquet")] == [name_by_content(packed[0])]
+
+
+@pytest.mark.parametrize("there", [None, b"shorter"])
+def test_a_file_that_is_not_what_a_task_has_stored_is_not_committed(root: TableRoot, there: bytes | None) -> None:
+    """As when workers use another store; nobody could read the table."""
+    file = make_file(panes_of("b1:8080", 3), BATCH.columns())
+    if there is not None:
+        (Path(root.uri(NAME)) / name_by_content(file)).write_bytes(there)
+    with pytest.raises(BallastError, match="do workers use another store"):
+        DriverWriter(root).append_files(NAME, [file], BATCH, stored=True)
+    assert root.open(NAME).version() == 0
 
 
 def test_a_batch_is_appended_once(root: TableRoot) -> None:
@@ -90,7 +118,7 @@ def test_a_batch_is_appended_once(root: TableRoot) -> None:
 
 def test_without_a_file_there_is_nothing_to_append(root: TableRoot) -> None:
     packed = [pack_panes(panes_of("b1:8080", 3), BATCH.columns(), None)]
-    assert files_of(packed, BATCH.columns()) == []
+    assert files_of(packed, BATCH.columns()) == ([], [])
     assert not append_files(root, NAME, [], "me", 1)
 
 

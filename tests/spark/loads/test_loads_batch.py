@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from controller.ledger import append as ledger_writer
 from controller.ledger.loads import loads_progress, read_panes
+from controller.ledger.store.data_files import Shelf
 from controller.ledger.tables import TableRoot
 from controller.loads.driver_writer import Marker
 from controller.loads.settings import LoadsSettings
@@ -72,12 +73,21 @@ def test_both_writers_give_the_same_rows(spark: SparkSession, tmp_path: Path, or
     assert len(by_driver.rows("broker_load")) > 15
 
 
-@pytest.mark.parametrize(("writer", "keyed"), [("delta_rs", True), ("delta_rs", False), ("spark", True)])
+@pytest.mark.parametrize(
+    ("writer", "keyed", "stored"),
+    [("delta_rs", True, False), ("delta_rs", False, False), ("delta_rs", False, True), ("spark", True, False)],
+)
 def test_panes_that_tasks_made_files_of_are_the_same(
-    spark: SparkSession, tmp_path: Path, calm: Lake, writer: str, keyed: bool
-) -> None:
-    """Of some batches and tasks; where records are spread over tasks (not `keyed`), some have few rows."""
-    other = Lake(spark, tmp_path, writer, keyed, file_from_rows=20 if keyed else 5)
+    spark: SparkSession, tmp_path: Path, calm: Lake, monkeypatch: pytest.MonkeyPatch, writer: str, keyed: bool,
+    stored: bool,
+) -> None:  # fmt: skip
+    """Of some batches and tasks; where records are spread over tasks (not `keyed`), some have few rows. `stored`: tasks
+    store them themselves, as in an object store; the driver stores none."""
+    more: dict[str, Any] = {"tasks_store_files": stored}
+    other = Lake(spark, tmp_path, writer, keyed, file_from_rows=20 if keyed else 5, **more)
+    if stored:
+        monkeypatch.setattr(TableRoot, "is_object_store", True)
+        monkeypatch.setattr("controller.ledger.append.file_name", None)
     for number, rows in enumerate(batches(3)[:3]):
         other.run(rows, number)
     if keyed:
@@ -88,12 +98,24 @@ def test_panes_that_tasks_made_files_of_are_the_same(
     }
 
 
-@pytest.mark.parametrize(("root", "from_rows"), [("tables", LoadsSettings.file_from_rows), ("s3://bucket/t", None)])
-def test_for_tables_in_an_object_store_tasks_make_no_files(tmp_path: Path, root: str, from_rows: int | None) -> None:
-    """Storing them there would stop the control query, which shares the process."""
+@pytest.mark.parametrize(
+    ("root", "stored", "makes", "stores"),
+    [
+        ("tables", False, True, False),
+        ("tables", True, True, False),
+        ("s3://bucket/t", False, False, False),
+        ("s3://bucket/t", True, True, True),
+    ],
+)
+def test_for_tables_in_an_object_store_tasks_make_no_files_unless_they_store_them(
+    tmp_path: Path, root: str, stored: bool, makes: bool, stores: bool
+) -> None:
+    """Storing them there would stop the control query, which shares the driver's process."""
     place = root if "://" in root else tmp_path / root
-    batch = LoadsBatch(LoadsSettings(), TableRoot(place), lambda: START_MS)
-    assert batch._order(Marker("query", 0, {})).file_from_rows == from_rows
+    batch = LoadsBatch(LoadsSettings(tasks_store_files=stored), TableRoot(place), lambda: START_MS)
+    order = batch._order(Marker("query", 0, {}))
+    assert order.file_from_rows == (LoadsSettings.file_from_rows if makes else None)
+    assert order.shelf == (Shelf("s3://bucket/t/bundle_panes") if stores else None)
 
 
 def test_the_writer_is_chosen_by_rows(spark: SparkSession, tmp_path: Path) -> None:
