@@ -76,7 +76,7 @@ def test_tasks_store_the_files_of_a_large_batch_where_workers_have_keys_to_the_s
     finally:
         shutil.rmtree(keys.parent)
     check_sums(site.root, LISTED, sent)
-    (file,) = [path for path in store.written() if f"{root.root[len('s3:/') :]}/bundle_panes/part-" in path]
+    (file,) = {path for path in store.written() if f"{root.root[len('s3:/') :]}/bundle_panes/part-" in path}
     (added,) = site.root.open("bundle_panes").file_uris()
     assert added.endswith(file)
     assert store.access_keys()[WORKERS_KEY] > 0
