@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -23,7 +22,16 @@ from controller.process.paths import ROOT
 from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.spark_cluster import SparkCluster
 from tests.cluster.site import Reports, Site, check_exact
-from tests.cluster.workers import CORES, NOBODY, WORKERS, files_in_use, processes_of, runs_python, user_of_workers
+from tests.cluster.workers import (
+    CORES,
+    NOBODY,
+    WORKERS,
+    command_lines,
+    files_in_use,
+    processes_of,
+    runs_python,
+    user_of_workers,
+)
 from tests.component.object_store.conftest import CREDENTIALS, Store
 from tests.installed import Installed
 
@@ -138,15 +146,6 @@ def test_tables_in_an_object_store_get_every_report_once_and_nobody_sees_its_key
     objects = dict(store.objects())
     assert any(key.endswith(".parquet") for key in objects)
     check_hidden(secret, objects)
-
-
-def command_lines(processes: list[psutil.Process]) -> list[str]:
-    """As `ps` shows them."""
-    lines = []
-    for process in processes:
-        with contextlib.suppress(psutil.Error):  # it has ended
-            lines.append(" ".join(process.cmdline()))
-    return lines
 
 
 def files_of(*folders: Path) -> list[Path]:

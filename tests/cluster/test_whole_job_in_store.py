@@ -25,8 +25,7 @@ from controller.testbed.local_cluster import LocalCluster
 from controller.testbed.spark_cluster import SparkCluster
 from tests.cluster.conftest import write_spark_conf
 from tests.cluster.site import Site, add_bytes_in
-from tests.cluster.test_loads_on_workers import command_lines
-from tests.cluster.workers import processes_of, user_of_workers
+from tests.cluster.workers import command_lines, processes_of, user_of_workers
 from tests.component.object_store.conftest import CREDENTIALS, Store
 from tests.component.object_store.server import BUCKET
 from tests.e2e.checks import PATIENCE_S, check_journal, check_projections, in_flight, owner, settled

@@ -101,6 +101,15 @@ def processes_of(user: str) -> list[psutil.Process]:
     return found
 
 
+def command_lines(processes: list[psutil.Process]) -> list[str]:
+    """As `ps` shows them."""
+    lines = []
+    for process in processes:
+        with contextlib.suppress(psutil.Error):  # it has ended
+            lines.append(" ".join(process.cmdline()))
+    return lines
+
+
 def files_in_use(process: psutil.Process) -> set[str]:
     """What it has mapped or open, its executable and its folder."""
     names: set[str] = set()
@@ -115,7 +124,7 @@ def runs_python(cluster: SparkCluster, number: int) -> bool:
     """Whether an executor of this worker has started Python, which the first task does that it is given."""
     pid = cluster.process(f"worker-{number}").pid
     started = psutil.Process(pid).children(recursive=True) if pid is not None else []
-    return any("pyspark.daemon" in process.cmdline() for process in started)
+    return any("pyspark.daemon" in line for line in command_lines(started))
 
 
 @contextmanager
