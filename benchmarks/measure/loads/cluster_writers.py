@@ -1,4 +1,4 @@
-"""Measures what a bundle statistic costs the driver of the loads query as batches grow, by writer. Eight minutes:
+"""Measures what a bundle statistic costs the driver of the loads query as batches grow, by writer. Half an hour:
 
     python -m benchmarks cluster_writers
 
