@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from pyspark import SparkContext, StorageLevel
 from pyspark.sql import DataFrame
 
-from controller.ledger.store.data_files import Shelf
+from controller.ledger.store.data_files import FileSink
 from controller.ledger.tables import TableRoot
 from controller.loads.averages import Averages, relevant_after_ms
 from controller.loads.driver_writer import DriverWriter, Marker
@@ -144,11 +144,11 @@ class LoadsBatch:
         """What the tasks of the marker's batch have to know. Of tables in an object store they make no files unless
         they store them: a store that is slow to take one would stop this process's other threads
         (`controller.ledger.delta_log`)."""
-        settings, shelf = self.settings, self._shelf
+        settings, sink = self.settings, self._sink
         return Order(
             marker=marker.columns(),
-            file_from_rows=settings.file_from_rows if shelf or not self.root.is_object_store else None,
-            shelf=shelf,
+            file_from_rows=settings.file_from_rows if sink or not self.root.is_object_store else None,
+            sink=sink,
             limits=ReportLimits.of(settings),
             pane_ms=settings.pane_ms,
             late_before_ms=self.newest_ms - settings.retention_ms if self.newest_ms else 0,
@@ -159,11 +159,11 @@ class LoadsBatch:
         )
 
     @property
-    def _shelf(self) -> Shelf | None:
+    def _sink(self) -> FileSink | None:
         """Where tasks store files of bundles themselves."""
         if not (self.settings.tasks_store_files and self.root.is_object_store):
             return None
-        return Shelf(self.root.uri(BUNDLE.panes), self.root.storage_options)
+        return FileSink(self.root.uri(BUNDLE.panes), self.root.storage_options)
 
     def _collect(self, answers: DataFrame, clock: _Clock) -> Overview:
         """Run the batch's tasks. Bundle rows of a task that alone may be too many for this process stay in Spark."""
@@ -220,7 +220,7 @@ class LoadsBatch:
     def _bundles_by_driver(
         self, overview: Overview, marker: Marker, writer: DriverWriter, clock: _Clock, context: SparkContext
     ) -> None:
-        parts, shelf = overview.bundles, self._shelf
+        parts, sink = overview.bundles, self._sink
         if not parts:
             return
 
@@ -230,10 +230,10 @@ class LoadsBatch:
 
         def write() -> None:
             files, rest = files_of(parts, marker.columns())
-            if shelf and rest:
-                context.parallelize(rest, 1).foreach(shelf.store)
+            if sink and rest:
+                context.parallelize(rest, 1).foreach(sink.store)
             if files:
-                writer.append_files(BUNDLE.panes, [*files, *rest], marker, stored=shelf is not None)
+                writer.append_files(BUNDLE.panes, [*files, *rest], marker, stored=sink is not None)
             else:
                 writer.append(BUNDLE.panes, panes(), marker, marker.columns())
 

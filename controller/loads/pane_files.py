@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from controller.ledger.store.data_files import Shelf
+from controller.ledger.store.data_files import FileSink
 from controller.loads.layout import BUNDLE, MARKER
 from controller.loads.packing import pack, unpack
 from schemas.arrow import fill_columns
@@ -41,15 +41,15 @@ def make_file(panes: pa.Table, marker: Mapping[str, str | int]) -> bytes:
 
 
 def pack_panes(
-    panes: pa.Table, marker: Mapping[str, str | int], file_from_rows: int | None, shelf: Shelf | None = None
+    panes: pa.Table, marker: Mapping[str, str | int], file_from_rows: int | None, sink: FileSink | None = None
 ) -> bytes:
-    """The panes for the driver, from so many rows on as a file; None: never. `shelf`: where the file is stored as well,
+    """The panes for the driver, from so many rows on as a file; None: never. `sink`: where the file is stored as well,
     so that the driver has only to commit it."""
     if file_from_rows is None or panes.num_rows < file_from_rows:
         return pack(panes)
     content = make_file(panes, marker)
-    if shelf is not None:
-        shelf.store(content)
+    if sink is not None:
+        sink.store(content)
     return content
 
 

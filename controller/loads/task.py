@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from controller.domain.settings.agent_groups import NO_GROUPS, AgentGroups
-from controller.ledger.store.data_files import Shelf
+from controller.ledger.store.data_files import FileSink
 from controller.loads.columns import Sheet, from_documents, read
 from controller.loads.judge import judge
 from controller.loads.packing import pack
@@ -46,7 +46,7 @@ class Order:
     seen: Seen
     marker: Mapping[str, str | int] = field(default_factory=dict)  # columns of the files that tasks make
     file_from_rows: int | None = None  # panes of bundles from which a task makes a file; None: never
-    shelf: Shelf | None = None  # where a task stores such a file itself
+    sink: FileSink | None = None  # where a task stores such a file itself
     groups: AgentGroups = NO_GROUPS
     group_of_topic: Mapping[str, str] = field(default_factory=dict)
 
@@ -153,7 +153,7 @@ class Task:
         bundles = bundle_partials(sheet, events, self.order.pane_ms)
         if bundles.num_rows:
             order = self.order
-            yield _row(BUNDLES, bundles, pack_panes(bundles, order.marker, order.file_from_rows, order.shelf))
+            yield _row(BUNDLES, bundles, pack_panes(bundles, order.marker, order.file_from_rows, order.sink))
 
 
 def run_task(order: Order, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

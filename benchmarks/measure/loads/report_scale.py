@@ -4,8 +4,8 @@ The whole job runs on two workers of a core each, with Kafka and the process tha
 cores. Each broker reports its busiest hundred bundles and one row for the tail of the others. The bundles are owned
 from the beginning (`owned`), so that nobody waits for a million grants.
 
-Reports come every 30 s, rounds in shadow mode every 60 s, as by default. Inventories come once a minute: at the usual
-ten seconds, reading a million names each time would take 0.8 of a core alone (8 ms an inventory).
+Reports come every 30 s. Rounds are in shadow mode, one every 60 s, as by default. Inventories come once a minute: at
+the usual ten seconds, reading a million names each time would take 0.8 of a core alone (8 ms an inventory).
 """
 
 from __future__ import annotations

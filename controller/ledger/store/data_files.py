@@ -17,7 +17,7 @@ PART_BYTES = 2**20
 
 
 @dataclass(frozen=True)
-class Shelf:
+class FileSink:
     """Where a table's data files are; credentials are those of whoever stores."""
 
     uri: str

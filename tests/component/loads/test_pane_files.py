@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from controller.domain.errors import BallastError
 from controller.ledger.append import append_files
-from controller.ledger.store.data_files import Shelf, name_by_content
+from controller.ledger.store.data_files import FileSink, name_by_content
 from controller.ledger.tables import TableRoot
 from controller.loads.driver_writer import DriverWriter, Marker
 from controller.loads.layout import BUNDLE
@@ -88,7 +88,7 @@ def test_a_file_that_a_task_has_stored_is_committed_and_not_stored_again(
 ) -> None:
     """A task that runs again stores the same file again."""
     panes = panes_of("b1:8080", 30)
-    packed = [pack_panes(panes, BATCH.columns(), 10, Shelf(root.uri(NAME))) for _ in range(2)]
+    packed = [pack_panes(panes, BATCH.columns(), 10, FileSink(root.uri(NAME))) for _ in range(2)]
     monkeypatch.setattr("controller.ledger.append.file_name", _die)  # of a file that the driver would store
     DriverWriter(root).append_files(NAME, packed[:1], BATCH, stored=True)
     table = root.open(NAME)

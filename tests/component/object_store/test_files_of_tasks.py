@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from controller.domain.errors import BallastError
-from controller.ledger.store.data_files import PART_BYTES, Shelf, name_by_content
+from controller.ledger.store.data_files import PART_BYTES, FileSink, name_by_content
 from controller.ledger.tables import TableRoot
 from controller.loads.driver_writer import DriverWriter
 from controller.loads.pane_files import make_file, pack_panes
@@ -18,21 +18,21 @@ from tests.component.object_store.conftest import Store
 
 
 @pytest.fixture
-def shelf(root: TableRoot) -> Shelf:
+def sink(root: TableRoot) -> FileSink:
     root.create(NAME)
-    return Shelf(root.uri(NAME), root.storage_options)
+    return FileSink(root.uri(NAME), root.storage_options)
 
 
 @pytest.mark.parametrize("size", [10, PART_BYTES, 3 * PART_BYTES + 1, 12 * PART_BYTES])
-def test_a_file_is_stored_whole_by_the_name_of_its_content(root: TableRoot, shelf: Shelf, size: int) -> None:
+def test_a_file_is_stored_whole_by_the_name_of_its_content(root: TableRoot, sink: FileSink, size: int) -> None:
     content = np.random.default_rng(size).bytes(size)
-    shelf.store(content)
+    sink.store(content)
     assert root.log(NAME).read_file(name_by_content(content)) == content
 
 
-def test_the_driver_commits_what_a_task_has_stored(root: TableRoot, shelf: Shelf, store: Store) -> None:
+def test_the_driver_commits_what_a_task_has_stored(root: TableRoot, sink: FileSink, store: Store) -> None:
     panes = panes_of("b1:8080", 30)
-    packed = pack_panes(panes, BATCH.columns(), 10, shelf)
+    packed = pack_panes(panes, BATCH.columns(), 10, sink)
     before = len(store.written())
     DriverWriter(root).append_files(NAME, [packed], BATCH, stored=True)
     stored_since = [PurePosixPath(path).name for path in store.written()[before:]]
@@ -41,7 +41,7 @@ def test_the_driver_commits_what_a_task_has_stored(root: TableRoot, shelf: Shelf
     assert plain(rows) == plain(pa.table(panes))
 
 
-def test_what_is_not_in_the_store_is_not_committed(root: TableRoot, shelf: Shelf) -> None:
+def test_what_is_not_in_the_store_is_not_committed(root: TableRoot, sink: FileSink) -> None:
     file = make_file(panes_of("b1:8080", 3), BATCH.columns())
     with pytest.raises(BallastError, match="do workers use another store"):
         DriverWriter(root).append_files(NAME, [file], BATCH, stored=True)

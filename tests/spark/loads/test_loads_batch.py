@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from controller.ledger import append as ledger_writer
 from controller.ledger.loads import loads_progress, read_panes
-from controller.ledger.store.data_files import Shelf
+from controller.ledger.store.data_files import FileSink
 from controller.ledger.tables import TableRoot
 from controller.loads.driver_writer import Marker
 from controller.loads.settings import LoadsSettings
@@ -115,7 +115,7 @@ def test_for_tables_in_an_object_store_tasks_make_no_files_unless_they_store_the
     batch = LoadsBatch(LoadsSettings(tasks_store_files=stored), TableRoot(place), lambda: START_MS)
     order = batch._order(Marker("query", 0, {}))
     assert order.file_from_rows == (LoadsSettings.file_from_rows if makes else None)
-    assert order.shelf == (Shelf("s3://bucket/t/bundle_panes") if stores else None)
+    assert order.sink == (FileSink("s3://bucket/t/bundle_panes") if stores else None)
 
 
 def test_the_writer_is_chosen_by_rows(spark: SparkSession, tmp_path: Path) -> None:
