@@ -20,7 +20,7 @@ from functools import cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import SparkContext, StorageLevel
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from controller.ledger.store.data_files import FileSink
@@ -36,12 +36,13 @@ from controller.loads.rules import ReportLimits
 from controller.loads.seen import Seen
 from controller.loads.settings import LoadsSettings
 from controller.loads.task import BAD, BROKERS, BUNDLES, SEEN, Order
-from jobs.loads_parse import bundle_rows, judge_records, payloads_of
+from jobs.loads_parse import bundle_rows, judge_records, packed_bundles, payloads_of
 from jobs.loads_rolling_spark import rolling_rows
 from jobs.loads_writers import SparkWriter
 
 log = logging.getLogger(__name__)
 QUARANTINE = "quarantine"
+FEW_ROWS = 20_000  # of bundles of a task, some 1.5 MB: they come at once, as a further Spark job takes some 50 ms
 ROWS_PER_PARTITION = 250_000  # bundle rows, for the averages in Spark: some hundred MB with earlier rows
 NO_BATCH = -1
 
@@ -62,11 +63,12 @@ class BatchReport:
 
 @dataclass(frozen=True)
 class Overview:
-    """The answers of a batch's tasks. `bundles`: the panes as tasks packed them, None if there were too many rows to
-    collect."""
+    """The answers of a batch's tasks. `bundles`: the panes as tasks packed them; those of tasks with many may still be
+    in Spark."""
 
     brokers: pa.Table | None  # None without a valid report
-    bundles: list[bytes] | None
+    bundles: list[bytes]
+    in_spark: bool
     bundle_rows: int
     bad: pa.Table | None
 
@@ -166,12 +168,13 @@ class LoadsBatch:
         return FileSink(self.root.uri(BUNDLE.panes), self.root.storage_options)
 
     def _collect(self, answers: DataFrame, clock: _Clock) -> Overview:
-        """Run the batch's tasks. Bundle rows of a task that alone may be too many for this process stay in Spark."""
-        inline = self.settings.writer_threshold_rows if self.settings.writer == "auto" else 0
+        """Run the batch's tasks. As long as nobody knows how many bundles there are, this process takes but a few of
+        each task: all of them may not fit into it."""
         if self.settings.writer == "delta_rs":
             rows = answers.toArrow()
         else:
-            payload = f"if(kind != '{BUNDLES}' OR rows <= {inline}, payload, NULL) AS payload"
+            few = FEW_ROWS if self.settings.writer == "auto" else 0
+            payload = f"if(kind = '{BUNDLES}' AND sent > {few}, NULL, payload) AS payload"
             rows = answers.selectExpr("kind", "rows", payload).toArrow()
         payloads = payloads_of(rows)
         tables = {kind: [unpack(part) for part in payloads.get(kind, [])] for kind in (SEEN, BROKERS, BAD)}
@@ -182,14 +185,15 @@ class LoadsBatch:
         clock.lap("read")
         return Overview(
             brokers=merge_brokers(pa.concat_tables(brokers)) if brokers else None,
-            bundles=payloads.get(BUNDLES, []) if not of_bundles["payload"].null_count else None,
+            bundles=payloads.get(BUNDLES, []),
+            in_spark=of_bundles["payload"].null_count > 0,
             bundle_rows=pc.sum(of_bundles["rows"]).as_py() or 0,
             bad=pa.concat_tables(bad) if bad else None,
         )
 
     def _driver_writes(self, overview: Overview) -> bool:
         if self.settings.writer == "auto":
-            return overview.bundles is not None and overview.rows < self.settings.writer_threshold_rows
+            return overview.rows < self.settings.writer_threshold_rows
         return self.settings.writer == "delta_rs"
 
     def _write(self, answers: DataFrame, overview: Overview, marker: Marker, driver: bool, clock: _Clock) -> None:
@@ -209,7 +213,7 @@ class LoadsBatch:
         with ThreadPoolExecutor(1, "loads-brokers") as other:
             written = other.submit(by_driver.append, BROKER.load, load, marker, marker.columns())
             if driver:
-                self._bundles_by_driver(overview, marker, by_driver, clock, answers.sparkSession.sparkContext)
+                self._bundles_by_driver(answers, overview, marker, by_driver, clock)
             else:
                 spark = SparkWriter(self.root)
                 self._bundles_by_spark(bundle_rows(answers), overview.bundle_rows, marker, spark, clock)
@@ -218,11 +222,14 @@ class LoadsBatch:
         clock.lap("brokers")
 
     def _bundles_by_driver(
-        self, overview: Overview, marker: Marker, writer: DriverWriter, clock: _Clock, context: SparkContext
+        self, answers: DataFrame, overview: Overview, marker: Marker, writer: DriverWriter, clock: _Clock
     ) -> None:
-        parts, sink = overview.bundles, self._sink
-        if not parts:
+        if not overview.bundle_rows:
             return
+        parts, sink = overview.bundles, self._sink
+        if overview.in_spark:
+            parts = [*parts, *packed_bundles(answers, FEW_ROWS)]
+            clock.lap("read")
 
         @cache
         def panes() -> pa.Table:
@@ -231,7 +238,7 @@ class LoadsBatch:
         def write() -> None:
             files, rest = files_of(parts, marker.columns())
             if sink and rest:
-                context.parallelize(rest, 1).foreach(sink.store)
+                answers.sparkSession.sparkContext.parallelize(rest, 1).foreach(sink.store)
             if files:
                 writer.append_files(BUNDLE.panes, [*files, *rest], marker, stored=sink is not None)
             else:

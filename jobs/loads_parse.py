@@ -21,7 +21,7 @@ from controller.loads.worker import settle
 from schemas.catalog import TABLES
 from schemas.spark import ddl_type
 
-PACKED_DDL = "kind STRING, rows BIGINT, payload BINARY"
+PACKED_DDL = "kind STRING, rows BIGINT, sent BIGINT, payload BINARY"
 ARROW_CONF = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2 * 2**20),
@@ -45,7 +45,7 @@ def prepare_records(records: DataFrame, settings: LoadsSettings) -> DataFrame:
 
 
 def judge_records(records: DataFrame, order: Order) -> DataFrame:
-    """Validate the records of one batch and sum them to partial panes: rows of (kind, rows, payload)."""
+    """Validate the records of one batch and sum them to partial panes: rows of `controller.loads.task.PACKED`."""
     conf = records.sparkSession.conf
     for name, value in ARROW_CONF.items():
         if conf.get(name, None) != value:
@@ -56,6 +56,13 @@ def judge_records(records: DataFrame, order: Order) -> DataFrame:
 def bundle_rows(answers: DataFrame) -> DataFrame:
     """Unpack the partial panes of bundles into Spark rows, for batches that Spark writes."""
     return answers.where(f"kind = '{BUNDLES}'").mapInArrow(_unpack, BUNDLES_DDL)
+
+
+def packed_bundles(answers: DataFrame, sent_from: int) -> list[bytes]:
+    """The partial panes of bundles as the tasks packed them, but those that came with the first `sent_from` rows of a
+    task."""
+    rows = answers.where(f"kind = '{BUNDLES}' AND sent > {sent_from}").select("kind", "payload").toArrow()
+    return payloads_of(rows).get(BUNDLES, [])
 
 
 def _run_task(order: Order, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

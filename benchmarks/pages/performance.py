@@ -182,14 +182,15 @@ def report_times(results: Mapping[str, Mapping[str, Any]]) -> str:
     load = figures.get("load")
     known = [
         ("local mode", load, figures), ("two workers of a core", load, figures.get("on_cluster", {})),
-        ("two workers of a core", large.get("load"), large),
+        *(("two workers of a core", run.get("load"), run) for run in (large, large.get("all_listed", {}))),
     ]  # fmt: skip
     rows = []
     for where, of, found in known:
         if "rounds" in found:
             latency, rounds, memory = found["latency_s"], found["rounds"], found.get("memory_mib")
             due, computed = rounds["due_to_journaled_s"], rounds["computed_s"]
-            size = f"{of['brokers']:,} × {of['bundles_a_broker']:,}, every {of['report_every_s']:g} s"
+            listed = f", {of['listed_a_report']:,} listed" if "listed_a_report" in of else ""
+            size = f"{of['brokers']:,} × {of['bundles_a_broker']:,}{listed}, every {of['report_every_s']:g} s"
             mib = f"{memory['executors']:,} / {memory['driver']:,}" if memory else "not measured"
             counts = f"{latency['count']}", f"{due['count']}"
             rows.append((where, size, counts[0], _spread(latency), counts[1], _spread(due), _spread(computed), mib))

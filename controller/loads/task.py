@@ -1,8 +1,8 @@
 """The work of one Spark task: validate its Kafka records, make partial panes, pack everything for the driver.
 
 Kafka's key is the broker, so all reports of a broker are in one task and its partials need no shuffle. A task returns a
-few rows (kind, rows, payload) whose payload is a packed table, or a file of `bundle_panes`: Spark moves bytes and never
-touches a bundle. It runs in Spark's Python workers but imports no Spark, so tests can call it directly.
+few rows (kind, rows, sent, payload) whose payload is a packed table, or a file of `bundle_panes`: Spark moves bytes and
+never touches a bundle. It runs in Spark's Python workers but imports no Spark, so tests can call it directly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from controller.loads.seen import Seen
 
 BROKERS, BUNDLES, BAD, SEEN = "brokers", "bundles", "bad", "seen"
 RECORD_COLUMNS = ("key", "value", "size", "topic", "partition", "offset", "event_ms")
-PACKED = pa.schema([("kind", pa.string()), ("rows", pa.int64()), ("payload", pa.binary())])
+PACKED = pa.schema(  # sent: rows of that kind that the task has returned so far, these included
+    [("kind", pa.string()), ("rows", pa.int64()), ("sent", pa.int64()), ("payload", pa.binary())]
+)
 CHUNK_BYTES = 4 * 2**20  # parsed together; larger chunks leave the CPU cache: 2.5 instead of 2.1 us per bundle row
 FLUSH_ROWS = 400_000  # bundle rows kept before panes are made of them: some 60 MB
 
@@ -65,6 +67,7 @@ class Task:
     _kept_rows: int = 0
     _brokers: list[pa.Table] = field(default_factory=list)
     _touched: dict[tuple[str, int], None] = field(default_factory=dict)
+    _sent_bundles: int = 0  # rows
 
     def __post_init__(self) -> None:
         self._quarantine = ReportQuarantine(self.order.limits.quarantine_raw_bytes)
@@ -153,7 +156,9 @@ class Task:
         bundles = bundle_partials(sheet, events, self.order.pane_ms)
         if bundles.num_rows:
             order = self.order
-            yield _row(BUNDLES, bundles, pack_panes(bundles, order.marker, order.file_from_rows, order.sink))
+            packed = pack_panes(bundles, order.marker, order.file_from_rows, order.sink)
+            self._sent_bundles += bundles.num_rows
+            yield _row(BUNDLES, bundles.num_rows, self._sent_bundles, packed)
 
 
 def run_task(order: Order, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -176,9 +181,9 @@ def _records(batch: pa.RecordBatch) -> Iterator[RawReport]:
 
 
 def _pack(kind: str, table: pa.Table) -> pa.RecordBatch:
-    return _row(kind, table, pack(table))
+    return _row(kind, table.num_rows, table.num_rows, pack(table))
 
 
-def _row(kind: str, table: pa.Table, payload: bytes) -> pa.RecordBatch:
-    columns = [pa.array([kind]), pa.array([table.num_rows]), pa.array([payload], pa.binary())]
+def _row(kind: str, rows: int, sent: int, payload: bytes) -> pa.RecordBatch:
+    columns = [pa.array([kind]), pa.array([rows]), pa.array([sent]), pa.array([payload], pa.binary())]
     return pa.RecordBatch.from_arrays(columns, schema=PACKED)

@@ -109,10 +109,14 @@ def test_gaps_and_reports_are_told_by_run_and_only_of_those_measured() -> None:
     load = {"brokers": 50, "bundles_a_broker": 100, "report_every_s": 5.0}
     reports = {"figures": {"load": load, "latency_s": times(5), "on_cluster": found}}
     memory = {"executors": 1_300, "driver": 4_200}
-    large = {"figures": {"load": load | {"brokers": 900}, "memory_mib": memory, **found}}
+    all_listed = {"load": load | {"brokers": 900}, **found}
+    busiest = load | {"brokers": 900, "listed_a_report": 20}
+    large = {"figures": {"load": busiest, "memory_mib": memory, **found, "all_listed": all_listed}}
     assert report_times({"report_latency": reports, "report_scale": large}).splitlines()[2:] == [
         "| two workers of a core | 50 × 100, every 5 s | 9 | 1 / 2 / 3 | 3 | 2 / 3 / 4 | 4 / 5 / 6 | not measured |",
-        "| two workers of a core | 900 × 100, every 5 s | 9 | 1 / 2 / 3 | 3 | 2 / 3 / 4 | 4 / 5 / 6 | 1,300 / 4,200 |",
+        "| two workers of a core | 900 × 100, 20 listed, every 5 s | 9 | 1 / 2 / 3 | 3 | 2 / 3 / 4 | 4 / 5 / 6"
+        " | 1,300 / 4,200 |",
+        "| two workers of a core | 900 × 100, every 5 s | 9 | 1 / 2 / 3 | 3 | 2 / 3 / 4 | 4 / 5 / 6 | not measured |",
     ]
     assert commit_in_store({}).endswith("not measured yet.\n")
     assert handover_gaps({}).count("\n") == report_times({}).count("\n") == 2

@@ -93,7 +93,9 @@ def test_the_threshold_alone_makes_the_writer_that_is_to_be_measured(name: str, 
         plan = case.plan(brokers, "127.0.0.1:9092", ("spark://127.0.0.1:1", (7, 8)), "http://127.0.0.1:2")
         settings = LoadsSettings(writer_threshold_rows=plan.threshold, storage_options=plan.storage_options)
         rows = brokers * plan.backlog.rows_a_report
-        overview = Overview(brokers=pa.table({"broker": range(brokers)}), bundles=[], bundle_rows=rows, bad=None)
+        overview = Overview(
+            brokers=pa.table({"broker": range(brokers)}), bundles=[], in_spark=True, bundle_rows=rows, bad=None
+        )
         batch = LoadsBatch(settings, TableRoot("nowhere"), lambda: 0)
         assert batch._driver_writes(overview) == (case.writer == "delta_rs")
         assert plan.tables.startswith("s3://") == bool(plan.storage_options) == name.endswith("_in_store")

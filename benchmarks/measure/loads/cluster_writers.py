@@ -7,7 +7,7 @@ own, and checks each sum in the tables. A batch has one report of each broker, a
 is brokers that make a batch large. All sizes of a writer have equally many batches, as Spark reads earlier rows back.
 
 - `delta_rs`, `spark`: who averages and writes; the tables are in a folder. The threshold alone says which, as in any
-  job, so tasks send the driver what it might have had to write.
+  job.
 - `delta_rs_in_store`: the tables are in the S3 server of the tests, whose own CPU is not counted.
 - `tasks_in_store`: tasks store the files there, and the driver commits them.
 """

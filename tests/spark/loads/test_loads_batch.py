@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from controller.ledger import append as ledger_writer
 from controller.ledger.loads import loads_progress, read_panes
 from controller.ledger.store.data_files import FileSink
 from controller.ledger.tables import TableRoot
 from controller.loads.driver_writer import Marker
+from controller.loads.packing import unpack
+from controller.loads.pane_files import unpack_panes
 from controller.loads.settings import LoadsSettings
+from jobs import loads_batch
 from jobs.loads_batch import LoadsBatch
 from jobs.loads_parse import prepare_records
 from tests.spark.loads.loads_lake import LOAD_TABLES, Lake, merged
@@ -118,17 +123,38 @@ def test_for_tables_in_an_object_store_tasks_make_no_files_unless_they_store_the
     assert order.sink == (FileSink("s3://bucket/t/bundle_panes") if stores else None)
 
 
-def test_the_writer_is_chosen_by_rows(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(spark, tmp_path, "auto", writer_threshold_rows=30)
+@pytest.mark.parametrize(("few", "bundles"), [(20, 40), (10, 8), (2, 8)])
+def test_the_writer_is_chosen_by_rows(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int, bundles: int
+) -> None:
+    """Where Spark writes, this process gets no more than a few bundles of each task, however few each has."""
+    monkeypatch.setattr(loads_batch, "FEW_ROWS", few)
+    lake = Lake(spark, tmp_path, "auto", keyed=False, writer_threshold_rows=30)
+    received = count_rows_received(spark, monkeypatch)
     rng = random.Random(2)
     small = [[row(report("b1:1", n, [0, 1, 2], rng), "b1:1", n)] for n in (1, 20)]
     large = [row(report(f"b{n}:1", 2, [0, 1, 2], rng), f"b{n}:1", n + 2) for n in range(8)]
-    assert [lake.run(small[0], 0).writer, lake.run(large, 1).writer, lake.run(small[1], 2).writer] == [
-        "delta_rs",
-        "spark",
-        "delta_rs",
-    ]
+    writers = [lake.run(rows, number).writer for number, rows in enumerate([small[0], large, small[1]])]
+    assert writers == ["delta_rs", "spark", "delta_rs"]
+    assert received["bundles"] == bundles
     assert len(lake.rows("broker_panes")) == 10
+
+
+def count_rows_received(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count what tasks send this process from now on, by kind."""
+    received: Counter[str] = Counter()
+    frames = type(spark.range(0))
+    real = frames.toArrow
+
+    def counting(frame: DataFrame) -> pa.Table:
+        found = real(frame)
+        for kind, payload in zip(*(found[name].to_pylist() for name in ("kind", "payload")), strict=True):
+            if payload is not None:
+                received[kind] += (unpack_panes if kind == "bundles" else unpack)(payload).num_rows
+        return found
+
+    monkeypatch.setattr(frames, "toArrow", counting)
+    return received
 
 
 def fail_after(monkeypatch: pytest.MonkeyPatch, commits: int) -> None:
