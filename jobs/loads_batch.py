@@ -42,7 +42,6 @@ from jobs.loads_writers import SparkWriter
 
 log = logging.getLogger(__name__)
 QUARANTINE = "quarantine"
-FEW_ROWS = 20_000  # of bundles of a task, some 1.5 MB: they come at once, as a further Spark job takes some 50 ms
 ROWS_PER_PARTITION = 250_000  # bundle rows, for the averages in Spark: some hundred MB with earlier rows
 NO_BATCH = -1
 
@@ -68,7 +67,7 @@ class Overview:
 
     brokers: pa.Table | None  # None without a valid report
     bundles: list[bytes]
-    in_spark: bool
+    sent_after: int | None  # rows of a task, after which its bundles are still in Spark; None: of no task
     bundle_rows: int
     bad: pa.Table | None
 
@@ -168,13 +167,14 @@ class LoadsBatch:
         return FileSink(self.root.uri(BUNDLE.panes), self.root.storage_options)
 
     def _collect(self, answers: DataFrame, clock: _Clock) -> Overview:
-        """Run the batch's tasks. As long as nobody knows how many bundles there are, this process takes but a few of
-        each task: all of them may not fit into it."""
+        """Run the batch's tasks. As long as nobody knows how many bundles there are, this process takes of each task its
+        share of what it might write: all of them may not fit into it."""
         if self.settings.writer == "delta_rs":
-            rows = answers.toArrow()
+            most, rows = None, answers.toArrow()
         else:
-            few = FEW_ROWS if self.settings.writer == "auto" else 0
-            payload = f"if(kind = '{BUNDLES}' AND sent > {few}, NULL, payload) AS payload"
+            inline = self.settings.writer_threshold_rows if self.settings.writer == "auto" else 0
+            most = inline // max(1, answers.rdd.getNumPartitions())
+            payload = f"if(kind = '{BUNDLES}' AND sent > {most}, NULL, payload) AS payload"
             rows = answers.selectExpr("kind", "rows", payload).toArrow()
         payloads = payloads_of(rows)
         tables = {kind: [unpack(part) for part in payloads.get(kind, [])] for kind in (SEEN, BROKERS, BAD)}
@@ -186,7 +186,7 @@ class LoadsBatch:
         return Overview(
             brokers=merge_brokers(pa.concat_tables(brokers)) if brokers else None,
             bundles=payloads.get(BUNDLES, []),
-            in_spark=of_bundles["payload"].null_count > 0,
+            sent_after=most if of_bundles["payload"].null_count else None,
             bundle_rows=pc.sum(of_bundles["rows"]).as_py() or 0,
             bad=pa.concat_tables(bad) if bad else None,
         )
@@ -227,8 +227,8 @@ class LoadsBatch:
         if not overview.bundle_rows:
             return
         parts, sink = overview.bundles, self._sink
-        if overview.in_spark:
-            parts = [*parts, *packed_bundles(answers, FEW_ROWS)]
+        if overview.sent_after is not None:
+            parts = [*parts, *packed_bundles(answers, overview.sent_after)]
             clock.lap("read")
 
         @cache

@@ -58,10 +58,9 @@ def bundle_rows(answers: DataFrame) -> DataFrame:
     return answers.where(f"kind = '{BUNDLES}'").mapInArrow(_unpack, BUNDLES_DDL)
 
 
-def packed_bundles(answers: DataFrame, sent_from: int) -> list[bytes]:
-    """The partial panes of bundles as the tasks packed them, but those that came with the first `sent_from` rows of a
-    task."""
-    rows = answers.where(f"kind = '{BUNDLES}' AND sent > {sent_from}").select("kind", "payload").toArrow()
+def packed_bundles(answers: DataFrame, sent_after: int) -> list[bytes]:
+    """The partial panes of bundles as the tasks packed them, of each task those after so many rows."""
+    rows = answers.where(f"kind = '{BUNDLES}' AND sent > {sent_after}").select("kind", "payload").toArrow()
     return payloads_of(rows).get(BUNDLES, [])
 
 

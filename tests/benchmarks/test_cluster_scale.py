@@ -94,7 +94,7 @@ def test_the_threshold_alone_makes_the_writer_that_is_to_be_measured(name: str, 
         settings = LoadsSettings(writer_threshold_rows=plan.threshold, storage_options=plan.storage_options)
         rows = brokers * plan.backlog.rows_a_report
         overview = Overview(
-            brokers=pa.table({"broker": range(brokers)}), bundles=[], in_spark=True, bundle_rows=rows, bad=None
+            brokers=pa.table({"broker": range(brokers)}), bundles=[], sent_after=0, bundle_rows=rows, bad=None
         )
         batch = LoadsBatch(settings, TableRoot("nowhere"), lambda: 0)
         assert batch._driver_writes(overview) == (case.writer == "delta_rs")

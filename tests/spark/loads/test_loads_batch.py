@@ -20,7 +20,6 @@ from controller.loads.driver_writer import Marker
 from controller.loads.packing import unpack
 from controller.loads.pane_files import unpack_panes
 from controller.loads.settings import LoadsSettings
-from jobs import loads_batch
 from jobs.loads_batch import LoadsBatch
 from jobs.loads_parse import prepare_records
 from tests.spark.loads.loads_lake import LOAD_TABLES, Lake, merged
@@ -123,21 +122,27 @@ def test_for_tables_in_an_object_store_tasks_make_no_files_unless_they_store_the
     assert order.sink == (FileSink("s3://bucket/t/bundle_panes") if stores else None)
 
 
-@pytest.mark.parametrize(("few", "bundles"), [(20, 40), (10, 8), (2, 8)])
-def test_the_writer_is_chosen_by_rows(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int, bundles: int
-) -> None:
-    """Where Spark writes, this process gets no more than a few bundles of each task, however few each has."""
-    monkeypatch.setattr(loads_batch, "FEW_ROWS", few)
-    lake = Lake(spark, tmp_path, "auto", keyed=False, writer_threshold_rows=30)
-    received = count_rows_received(spark, monkeypatch)
+def test_the_writer_is_chosen_by_rows(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Spark writes, tasks do not send this process their bundles, though each has few; where this process writes
+    they do, even if one has more than its share."""
+    lake = Lake(spark, tmp_path, "auto", keyed=False, writer_threshold_rows=40)
     rng = random.Random(2)
-    small = [[row(report("b1:1", n, [0, 1, 2], rng), "b1:1", n)] for n in (1, 20)]
-    large = [row(report(f"b{n}:1", 2, [0, 1, 2], rng), f"b{n}:1", n + 2) for n in range(8)]
-    writers = [lake.run(rows, number).writer for number, rows in enumerate([small[0], large, small[1]])]
-    assert writers == ["delta_rs", "spark", "delta_rs"]
-    assert received["bundles"] == bundles
-    assert len(lake.rows("broker_panes")) == 10
+
+    def rows(first: int, *listed: int) -> list[Row]:
+        at = range(first, first + len(listed))
+        return [row(report(f"b{n}:1", n, list(range(many)), rng), f"b{n}:1", n) for n, many in zip(at, listed)]
+
+    batches = {"small": rows(0, 3), "large": rows(1, *12 * [3]), "uneven": rows(20, 22, 3)}
+    writers, received = {}, {}
+    for number, (name, records) in enumerate(batches.items()):
+        with monkeypatch.context() as patch:
+            counts = count_rows_received(spark, patch)
+            writers[name] = lake.run(records, number).writer
+        received[name] = counts["bundles"]
+    assert writers == {"small": "delta_rs", "large": "spark", "uneven": "delta_rs"}
+    assert received == {"small": 4, "large": 0, "uneven": 27}
+    assert len(lake.rows("bundle_panes")) == 4 + 48 + 27
+    assert len(lake.rows("broker_panes")) == 15
 
 
 def count_rows_received(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
