@@ -56,7 +56,7 @@ def test_both_paths_agree_on_what_is_good(raw: bytes) -> None:
         assert judge(again, len(again), BROKER.encode(), START_MS, LIMITS).report == verdict.report
 
 
-@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}")])
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}"), ('{"partitioned_topics":[', "]}")])
 @pytest.mark.parametrize("levels", [9, 400, 990, 60_000])
 def test_no_path_takes_a_report_whose_unknown_field_is_too_deep_for_the_other(
     levels: int, opened: str, closed: str

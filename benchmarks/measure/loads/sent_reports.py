@@ -44,7 +44,7 @@ class Sent:
 
 
 def report(broker: str, bundles: int, dice: np.random.Generator) -> dict[str, Any]:
-    """A load report whose totals are the sums over its bundles."""
+    """A load report whose totals are the sums over its bundles, with all that an agent writes."""
     rates = dice.uniform(0, 1000, (bundles, len(RATES))).round(3).tolist()
     counts = dice.integers(0, 1000, (bundles, len(COUNTS))).tolist()
     width = 0xFFFFFFFF // bundles
@@ -52,6 +52,7 @@ def report(broker: str, bundles: int, dice: np.random.Generator) -> dict[str, An
         {"bundle": f"t/{broker.split(':')[0]}/0x{n * width:08x}_0x{(n + 1) * width:08x}"}
         | dict(zip(RATES, rates[n], strict=True))
         | dict(zip(COUNTS, counts[n], strict=True))
+        | {"partitioned_topics": []}
         for n in range(bundles)
     ]
     totals: dict[str, Any] = {name: sum(b[name] for b in listed) for name in BUNDLE_FIELDS} | {"bundles": bundles}
