@@ -167,8 +167,8 @@ class LoadsBatch:
         return FileSink(self.root.uri(BUNDLE.panes), self.root.storage_options)
 
     def _collect(self, answers: DataFrame, clock: _Clock) -> Overview:
-        """Run the batch's tasks. As long as nobody knows how many bundles there are, this process takes of each task its
-        share of what it might write: all of them may not fit into it."""
+        """Run the batch's tasks. As long as nobody knows how many bundles there are, this process takes of each task
+        its share of what it might write: all of them may not fit into it."""
         if self.settings.writer == "delta_rs":
             most, rows = None, answers.toArrow()
         else:

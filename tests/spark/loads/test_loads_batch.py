@@ -130,7 +130,9 @@ def test_the_writer_is_chosen_by_rows(spark: SparkSession, tmp_path: Path, monke
 
     def rows(first: int, *listed: int) -> list[Row]:
         at = range(first, first + len(listed))
-        return [row(report(f"b{n}:1", n, list(range(many)), rng), f"b{n}:1", n) for n, many in zip(at, listed)]
+        return [
+            row(report(f"b{n}:1", n, list(range(many)), rng), f"b{n}:1", n) for n, many in zip(at, listed, strict=True)
+        ]
 
     batches = {"small": rows(0, 3), "large": rows(1, *12 * [3]), "uneven": rows(20, 22, 3)}
     writers, received = {}, {}
