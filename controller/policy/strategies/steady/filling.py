@@ -17,11 +17,13 @@ from controller.policy.strategies.steady.usage import CPU
 from controller.policy.usage.bursts import PATIENCE
 from controller.policy.usage.drivers import DRIVER_COLUMNS
 from controller.policy.usage.seen import shares_of_traffic
+from controller.policy.view.costs import Floats
 from controller.policy.view.frame import NOBODY, Ints
 from controller.policy.view.snapshot import Bools, Snapshot
 
 LITTLE, NOTHING = -600, -900  # of what bundles could bring
-FILLED = 100  # so close to the level it is filled
+FILLED = 120  # of the level: so close to it a broker is filled. What is nearer is left to chance
+LEAST_FILLED = 100  # the same of the norm, in a lightly used cluster
 HARDLY_ANY = 0.25  # of its share of the bundles
 WORKING = 0.5  # of its share of the traffic
 PROVEN = 3  # rounds of that: a minute of traffic is seen in two
@@ -43,8 +45,13 @@ def judge_filling(snapshot: Snapshot, model: Model, deviation: Ints, before: Int
     is_low = (deviation <= LITTLE * fillable) | empty
     low = np.where(part, np.where(is_low, low + 1, 0), low)
     wants = (low >= PATIENCE) | (deviation <= NOTHING * fillable) | (filling > 0)
-    filling = np.where(part, wants & (deviation <= -FILLED) & ~enough, filling)
+    filling = np.where(part, wants & (deviation <= -find_slack(model.levels, model.norms)) & ~enough, filling)
     return np.column_stack([low, filling, worked]).astype(np.int64)
+
+
+def find_slack(level: Floats | float, norm: Floats | float) -> Floats:
+    """How far below its level a broker is filled, in permille of the norm."""
+    return np.maximum(FILLED * level / norm, LEAST_FILLED)
 
 
 def _find_working(snapshot: Snapshot, model: Model) -> Bools:

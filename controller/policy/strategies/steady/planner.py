@@ -24,7 +24,7 @@ from controller.policy.strategies.steady.candidates import near, targets_within_
 from controller.policy.strategies.steady.choices import Choices
 from controller.policy.strategies.steady.disruption import UNNOTICED
 from controller.policy.strategies.steady.evidence import NAME, Advice, Evidence
-from controller.policy.strategies.steady.filling import FILLED
+from controller.policy.strategies.steady.filling import find_slack
 from controller.policy.strategies.steady.model import Model
 from controller.policy.strategies.steady.pairs import Bounds, Candidates, Judged, evaluate
 from controller.policy.strategies.steady.swap import best_swap, least_loaded
@@ -48,8 +48,8 @@ SOMETHING = 0.005  # of its excess, that as many of them as may move in one roun
 SMALLER = 0.4  # of what a move must bring: no less is moved off a broker that will soon have a larger bundle to move
 SMALLEST = 0.2  # of what a move must bring: a swap never brings less
 NOISE_ERRORS = 2.0
-FILL_SLACK = 0.15  # of the level: how far below it a source may be left when an idle broker is filled
 DEAREST = 2.5  # times the usual, that work may cost on a machine that has none yet
+FILL_SLACK = 0.15  # of the level: how far below it a source may be left when an idle broker is filled
 SPLIT_FROM = 0.25  # nor this one a split, unless the broker is overloaded
 LARGER = 1.3  # a broker with so many times the capacity suits a bundle that fills its own
 WORTH_IT = 0.1  # of its broker's load: what such a bundle's move must bring
@@ -317,7 +317,7 @@ class Planner:
         model, base, level = self.model, float(self.model.base[idle]), self.model.level
         if not self.snapshot.totals[idle, DRIVER_COLUMNS].any():
             level = min(level, base + (self.ceiling - base) / DEAREST)
-        enough = level - FILLED / PERMILLE * model.norm
+        enough = level - float(find_slack(model.level, model.norm)) / PERMILLE * model.norm
         at_most = model.level + self.settings.steady.tolerance * model.norm
         self._fill_from(self.ceiling, idle, enough, Bounds(self.least, 0.0, at_most))
         self._fill_from(model.level, idle, enough, Bounds(self.least, model.level - FILL_SLACK * model.norm, at_most))
