@@ -162,9 +162,7 @@ class LoadsBatch:
     @property
     def _sink(self) -> FileSink | None:
         """Where tasks store files of bundles themselves."""
-        if not (self.settings.tasks_store_files and self.root.is_object_store):
-            return None
-        return FileSink(self.root.uri(BUNDLE.panes), self.root.storage_options)
+        return sink_of(self.settings, self.root)
 
     def _collect(self, answers: DataFrame, clock: _Clock) -> Overview:
         """Run the batch's tasks. As long as nobody knows how many bundles there are, this process takes of each task
@@ -291,6 +289,13 @@ class LoadsBatch:
         rows = panes.to_table(columns=["batch_id", *columns], filter=recent)
         self.averages.begin_again(marker, pc.max(rows["batch_id"]).as_py())
         self.seen.recover(zip(*(rows[name].to_pylist() for name in columns), strict=True))
+
+
+def sink_of(settings: LoadsSettings, root: TableRoot) -> FileSink | None:
+    """Where tasks store files of bundles themselves; None if they do not."""
+    if not (settings.tasks_store_files and root.is_object_store):
+        return None
+    return FileSink(root.uri(BUNDLE.panes), root.storage_options)
 
 
 class _Clock:

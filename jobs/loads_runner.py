@@ -14,12 +14,13 @@ from controller.bus.security import spark_options
 from controller.bus.topics import ensure_topics, live_topics, replay_topics
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, ConfigError
+from controller.ledger.store.data_files import FileSink
 from controller.loads.metrics import LoadsMetrics
 from controller.loads.settings import LoadsSettings
 from controller.process.clock import boot_ms
 from controller.service.arguments import Arguments
-from jobs.loads_batch import BatchReport
+from jobs.loads_batch import BatchReport, sink_of
 from jobs.loads_query import LoadsQuery, start_loads
 from schemas.catalog import LOAD_TABLES
 from schemas.load_tables import QUARANTINE
@@ -48,7 +49,11 @@ class LoadsRunner:
         tables = table_root(self._settings)
         tables.create_all()
         tables.gain_columns([*LOAD_TABLES, QUARANTINE.name])
-        self._loads = start_loads(spark, loads_settings(self._settings, self._arguments.checkpoint), self._on_batch)
+        loads = loads_settings(self._settings, self._arguments.checkpoint)
+        sink = sink_of(loads, tables)
+        if sink is not None:
+            check_workers(spark, sink)
+        self._loads = start_loads(spark, loads, self._on_batch)
 
     def failure(self) -> BaseException | None:
         """The error that ended the query; None while it runs."""
@@ -86,6 +91,15 @@ class LoadsRunner:
             self._metrics.batch_seconds.labels(stage).set(seconds)
         if report.last_event_ms is not None:
             self._metrics.note_newest(report.last_event_ms)
+
+
+def check_workers(spark: SparkSession, sink: FileSink) -> None:
+    """Let tasks store a file: where they may not, every large batch would end the job. Raises ConfigError."""
+    context = spark.sparkContext
+    tasks = context.parallelize(range(context.defaultParallelism), context.defaultParallelism)
+    refusals = tasks.map(lambda _: sink.find_refusal()).filter(bool).collect()
+    if refusals:
+        raise ConfigError(refusals[0])
 
 
 def writer_of(settings: Settings) -> str:

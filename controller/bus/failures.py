@@ -17,6 +17,8 @@ PAGE = "docs/security.md#kafka"
 READ, WRITE, CREATE, DESCRIBE_CONFIGS = "Read", "Write", "Create", "DescribeConfigs"  # as Kafka's own tools name them
 UNKNOWN = ""  # an operation that the error does not tell
 _CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
+_OF_PYTHON = re.compile(r"^[A-Za-z_][\w.]*: (.+)$", re.MULTILINE)  # the last line of a task's own stack
+_OF_TASK = "An exception was thrown from the Python worker"
 _SAYS_NOTHING = "An error occurred while calling "  # py4j's first line; the Java error follows in the next one
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 # Of Spark's client, or of ours in a function that Spark called, somewhere in a text of hundreds of lines.
@@ -117,6 +119,8 @@ def telling_refusals(settings: Mapping[str, object], operation: str = UNKNOWN, t
 
 def _with_cause(error: BaseException) -> str:
     first, text = first_line(error), str(error).strip()
+    if _OF_TASK in text and (told := _OF_PYTHON.findall(text.split(_OF_TASK)[-1].split("\n\tat ")[0])):
+        return without_login(told[-1].strip())
     causes = _CAUSE.findall(text)
     cause = without_login(causes[-1].strip()) if causes else ""
     if not text.startswith(_SAYS_NOTHING):

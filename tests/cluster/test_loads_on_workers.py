@@ -7,7 +7,7 @@ import shutil
 import signal
 from collections.abc import Mapping
 from io import BytesIO
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import psutil
 import pyarrow.parquet as pq
@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from benchmarks.measure.loads.backlog import Backlog, fill_backlog
 from benchmarks.measure.loads.sent_reports import check_sums
 from controller.bus.topics import TopicNames
+from controller.ledger.store.data_files import PROBE, name_by_content
 from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
 from controller.process.clock import wall_ms
@@ -84,7 +85,9 @@ def test_tasks_store_the_files_of_a_large_batch_where_workers_have_keys_to_the_s
     finally:
         shutil.rmtree(keys.parent)
     check_sums(site.root, LISTED, sent)
-    (file,) = {path for path in store.written() if f"{root.root[len('s3:/') :]}/bundle_panes/part-" in path}
+    stored = {path for path in store.written() if f"{root.root[len('s3:/') :]}/bundle_panes/part-" in path}
+    (file,) = {path for path in stored if not path.endswith(name_by_content(PROBE))}
+    assert list(site.root.log("bundle_panes").list_data_files()) == [PurePosixPath(file).name], "the probe is gone"
     (added,) = site.root.open("bundle_panes").file_uris()
     assert added.endswith(file)
     assert store.access_keys()[WORKERS_KEY] > 0

@@ -101,6 +101,23 @@ def test_the_innermost_cause_is_told() -> None:
     assert _one_line(ended, {}) == f"{ENDED}Job aborted (cause: java.io.IOException: No space)"
 
 
+def test_of_a_task_the_last_line_of_its_own_stack_tells() -> None:
+    stack = (
+        "An exception was thrown from the Python worker. Please see the stack trace below.\n"
+        "Traceback (most recent call last):\n"
+        '  File "task.py", line 3, in store\n    files.open()\n'
+        "OSError: Generic S3 error: 403 Forbidden: denied\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        "Traceback (most recent call last):\n"
+        '  File "task.py", line 5, in store\n    raise NotStored(it)\n'
+        "controller.ledger.store.data_files.NotStored: s3://lake/t takes no file: 403 Forbidden; it needs credentials\n"
+        "\n\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:581)\nCaused by: x.Y: later\n"
+    )
+    told = "s3://lake/t takes no file: 403 Forbidden; it needs credentials"
+    assert _one_line(RuntimeError(stack), {}) == told
+    assert _one_line(RuntimeError("Job aborted\n\tat java\n" + stack), {}) == told
+
+
 def test_of_spark_the_first_line_is_enough() -> None:
     assert _one_line(RuntimeError("it failed\n at java\n at java"), {}) == "it failed"
     assert _one_line(ConfigError("loads.pane_s = 0 is too small"), {}) == "loads.pane_s = 0 is too small"

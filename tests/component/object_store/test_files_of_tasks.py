@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from controller.domain.errors import BallastError
-from controller.ledger.store.data_files import PART_BYTES, FileSink, name_by_content
+from controller.ledger.store.data_files import PART_BYTES, FileSink, NotStored, name_by_content
 from controller.ledger.tables import TableRoot
 from controller.loads.driver_writer import DriverWriter
 from controller.loads.pane_files import make_file, pack_panes
@@ -46,3 +46,15 @@ def test_what_is_not_in_the_store_is_not_committed(root: TableRoot, sink: FileSi
     with pytest.raises(BallastError, match="do workers use another store"):
         DriverWriter(root).append_files(NAME, [file], BATCH, stored=True)
     assert root.open(NAME).version() == 0
+
+
+def test_a_task_tells_whether_it_may_store_files_and_leaves_none(root: TableRoot, sink: FileSink) -> None:
+    before = root.log(NAME).list_data_files()
+    assert sink.find_refusal() == ""
+    assert root.log(NAME).list_data_files() == before
+    elsewhere = FileSink("s3://nobodys/table", sink.storage_options)
+    refusal = elsewhere.find_refusal()
+    assert refusal.startswith("s3://nobodys/table takes no file from a task: ")
+    assert "Spark's workers need credentials" in refusal
+    with pytest.raises(NotStored, match="takes no file from a task"):
+        elsewhere.store(b"anything")
