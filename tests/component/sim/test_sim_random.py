@@ -80,6 +80,21 @@ def test_pulsars_strategies_keep_those_of_the_cluster(scenario: Scenario, seed: 
     simulate(scenario, seed)
 
 
+@pytest.mark.parametrize("seed", [0, 6])
+def test_a_replay_without_any_bundle_judges_brokers_by_the_same_resources(seed: int) -> None:
+    """A round that looked into no bundle names none; bytes counted in it, and in its replay nothing but CPU did."""
+    scenario = Scenario(
+        cluster=ClusterSpec(3, (2.0, 8.0, 32.0), place="spread"),
+        load=LoadSpec(bundles=8, tenants=1, topics=2, skew="equal", sigma=0.5, utilisation=0.1),
+        shapes=(Diurnal(period_ms=DURATION_MS),),
+        reports=ReportSpec(every_ms=5_000, delay_ms=0, noise=0.0, loss=0.0),
+        policy=PolicySettings(strategy="steady", split=SplitSettings(max_msg_rate_per_s=3_000.0, max_topics=5)),
+        round_every_ms=20_000,
+        duration_ms=DURATION_MS,
+    )
+    simulate(scenario, seed)
+
+
 @pytest.mark.faults
 @settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
 @given(scenario=scenarios(OURS + PULSARS), seed=st.integers(0, 2**32))

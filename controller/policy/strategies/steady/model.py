@@ -26,7 +26,7 @@ from controller.domain.overrides import AVOID
 from controller.policy.overrides import match_override
 from controller.policy.placement.rules import pools_of, track_placement
 from controller.policy.strategies.steady.usage import CPU, Usage
-from controller.policy.view.costs import Floats
+from controller.policy.view.costs import Floats, costs, unit_costs
 from controller.policy.view.frame import Ints
 from controller.policy.view.reason_codes import ALLOWED
 from controller.policy.view.snapshot import Bools, Snapshot
@@ -311,9 +311,12 @@ class Model:
 
 def _counted(snapshot: Snapshot, usage: Usage) -> Ints:
     """Indices of the resources that count; of all but the first only those that are known of any broker, and of which
-    bundles use something: what none of them uses, such as the heap in a line, no move shifts."""
+    bundles use something: what none of them uses, such as the heap in a line, no move shifts. Brokers' totals tell, as
+    a stored round names few bundles."""
     known: Bools = np.asarray((np.isfinite(usage.limit) & np.isfinite(usage.now)).any(axis=0))
-    known &= np.array([bool(cost.any()) for cost in usage.cost])
+    every = np.arange(len(snapshot.brokers))
+    by_all = costs(unit_costs(snapshot.usage, snapshot.totals), every, np.ones(len(every)), snapshot.totals)
+    known &= by_all.any(axis=0)
     weighted = np.flatnonzero(snapshot.weights > 0)
     return np.append(weighted[:1], weighted[1:][known[weighted[1:]]])
 
