@@ -145,7 +145,7 @@ class LoadsBatch:
         """What the tasks of the marker's batch have to know. Of tables in an object store they make no files unless
         they store them: a store that is slow to take one would stop this process's other threads
         (`controller.ledger.delta_log`)."""
-        settings, sink = self.settings, self._sink
+        settings, sink = self.settings, sink_of(self.settings, self.root)
         return Order(
             marker=marker.columns(),
             file_from_rows=settings.file_from_rows if sink or not self.root.is_object_store else None,
@@ -158,11 +158,6 @@ class LoadsBatch:
             groups=settings.agent_groups,
             group_of_topic=settings.group_of_topic,
         )
-
-    @property
-    def _sink(self) -> FileSink | None:
-        """Where tasks store files of bundles themselves."""
-        return sink_of(self.settings, self.root)
 
     def _collect(self, answers: DataFrame, clock: _Clock) -> Overview:
         """Run the batch's tasks. As long as nobody knows how many bundles there are, this process takes of each task
@@ -224,7 +219,7 @@ class LoadsBatch:
     ) -> None:
         if not overview.bundle_rows:
             return
-        parts, sink = overview.bundles, self._sink
+        parts, sink = overview.bundles, sink_of(self.settings, self.root)
         if overview.sent_after is not None:
             parts = [*parts, *packed_bundles(answers, overview.sent_after)]
             clock.lap("read")

@@ -22,7 +22,7 @@ from controller.policy.view.frame import NOBODY, Ints
 from controller.policy.view.snapshot import Bools, Snapshot
 
 LITTLE, NOTHING = -600, -900  # of what bundles could bring
-FILLED = 120  # of the level: so close to it a broker is filled. What is nearer is left to chance
+FILLED = 120  # of the level: so close to it a broker is filled
 LEAST_FILLED = 100  # the same of the norm, in a lightly used cluster
 HARDLY_ANY = 0.25  # of its share of the bundles
 WORKING = 0.5  # of its share of the traffic
