@@ -59,7 +59,7 @@ def spark_points(
     try:
         while pending:
             running = process.poll() is None  # before the listing: if it has ended, missing points stay missing
-            there = {file.stem for file in (store.folder / POINTS).iterdir()}  # one listing for all points
+            there = {file.stem for file in (store.folder / POINTS).glob("*.json")}  # one listing for all points
             for key in [key for key in pending if key in there]:
                 run = store.load(job, pending[key])
                 if run is not None:

@@ -138,8 +138,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         """Raises ConfigError if the folder cannot be created or written to."""
         self.folder = folder
-        for part in (POINTS, REPLAYS):
-            make_folder(folder / part, f"--out {folder}")
+        make_folder(folder, f"--out {folder}")  # those inside once there is something to keep
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -165,7 +164,8 @@ class Store:
     def keep_arrays(self, job: Job, prepared: Prepared) -> Path:
         """Store the prepared arrays and remove those of other jobs."""
         target = self.arrays(job)
-        for old in (self.folder / REPLAYS).iterdir():
+        target.parent.mkdir(exist_ok=True)
+        for old in target.parent.iterdir():
             if _OWN.fullmatch(old.name) and old.is_dir():
                 shutil.rmtree(old)
         aside = target.with_name(f"{target.name}.part")
@@ -187,6 +187,7 @@ class Store:
     def keep(self, job: Job, point: GridPoint, run: PointRun) -> None:
         """Store a finished point."""
         run = replace(run, point=replace(run.point, knobs=dict(point.effective().knobs)))
+        (self.folder / POINTS).mkdir(exist_ok=True)
         _replace(self._file(job, point), json.dumps(run.to_json(), sort_keys=True, allow_nan=False))
 
     def write_tables(self, runs: Sequence[PointRun], about: dict[str, Any]) -> None:

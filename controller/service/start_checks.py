@@ -75,7 +75,8 @@ def check_topics(settings: Settings) -> None:
 
 def check_writers(settings: Settings) -> None:
     """Raise ConfigError for a writer that commits to an object store without a conditional put."""
-    if settings.loads.writer == "spark" and table_root(settings).is_object_store:
+    root = table_root(settings)
+    if settings.loads.writer == "spark" and root.is_object_store:
         raise ConfigError(
             f"loads.writer = spark ({settings.origin('loads.writer')}) is not allowed with tables.root ="
             f" {without_login(settings.tables.root)}: Spark's Delta writes to object stores without a condition, which"

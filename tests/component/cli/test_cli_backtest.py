@@ -286,6 +286,13 @@ def test_refused_lines_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert json.loads((tmp_path / "out" / "quarantine.jsonl").read_text())["line"] == 187
 
 
+def test_a_refused_recording_leaves_only_its_refused_lines(tmp_path: Path) -> None:
+    reports = tmp_path / "reports.jsonl"
+    reports.write_text("nonsense\n")
+    assert backtest(reports, tmp_path / "out", "--strategies", "steady") == 2
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["quarantine.jsonl"]
+
+
 def test_one_backtest_at_a_time_in_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The second would remove the arrays that the first one's processes read."""
     with Store(tmp_path).alone():

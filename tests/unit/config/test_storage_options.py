@@ -8,13 +8,14 @@ import pytest
 
 from controller.cli.main import main
 from controller.config.load import load_settings
+from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.errors import ConfigError
 from controller.service.start_checks import check_writers
 from jobs import maintain_job
 
 
-def loaded(*overrides: str) -> object:
+def loaded(*overrides: str) -> Settings:
     return load_settings(None, overrides=overrides, env={})
 
 
@@ -140,3 +141,37 @@ def test_config_check_refuses_the_writer_that_a_start_refuses(capsys: pytest.Cap
     with pytest.raises(SystemExit) as ended:
         main(["config", "check", "--set", "tables.root=s3://lake/ballast", "--set", "loads.writer=spark"])
     assert (ended.value.code, "loads.writer = spark" in capsys.readouterr().err) == (2, True)
+
+
+@pytest.mark.parametrize("options", ["aws_endpoint: 'http://store:9000'", "AWS_Endpoint_URL: 'HTTP://store:9000'"])
+def test_an_endpoint_without_tls_must_be_allowed(
+    options: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The store's library refuses each request to it, after its retries, and names no option."""
+    monkeypatch.delenv("AWS_ALLOW_HTTP", raising=False)
+
+    def checked(more: str) -> tuple[object, str]:
+        given = ["--set", "tables.root=s3://lake/ballast", "--set", f"tables.storage_options={{{options}{more}}}"]
+        try:
+            main(["config", "check", *given])
+        except SystemExit as ended:
+            return ended.code, capsys.readouterr().err
+        return 0, ""
+
+    code, told = checked("")
+    assert (code, told.count("\n")) == (2, 1)
+    assert "store:9000 has no TLS" in told
+    assert "aws_allow_http: 'true'" in told
+    assert checked(", aws_allow_http: 'true'")[0] in (0, None)
+    assert checked(", ALLOW_HTTP: '1'")[0] in (0, None)
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    assert checked("")[0] in (0, None)
+
+
+def test_an_endpoint_of_the_environment_is_looked_at_for_s3_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ALLOW_HTTP", raising=False)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://joe:sesame@store:9000")
+    with pytest.raises(ConfigError, match=r"AWS_ENDPOINT_URL \(environment\) = http://\*\*\*@store:9000 has no TLS"):
+        table_root(loaded("tables.root=s3://lake/ballast"))
+    table_root(loaded("tables.root=s3://lake/ballast", "tables.storage_options={aws_endpoint: https://store}"))
+    table_root(loaded("tables.root=/lake/ballast"))
