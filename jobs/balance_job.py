@@ -46,6 +46,7 @@ from jobs.spark_context import quieten
 log = logging.getLogger("ballast.job")
 
 WATCH_S = 0.2
+MOST_CHARS = 1_000  # of a failure, in the journal
 
 
 class QueryRunner(Protocol):
@@ -60,8 +61,9 @@ class QueryRunner(Protocol):
     def troubles(self) -> list[str]:
         """Why the query is not healthy; empty if it is."""
 
-    def stop(self, clean: bool) -> None:
-        """Stop whatever was started. `clean`: let the running batch finish and record the stop."""
+    def stop(self, clean: bool, failed: str = "") -> None:
+        """Stop whatever was started. `clean`: let the running batch finish and record the stop. `failed`: why the job
+        ends by itself, in one line."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -112,7 +114,7 @@ def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int
         http_access(settings),
     )
     pid_file = _write_pid(arguments.pid_file)
-    clean = False
+    clean, failed = False, ""
     try:
         server.start()
         for runner in runners:
@@ -123,10 +125,13 @@ def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int
         clean = True
         log.info("stopping")
         return 0
+    except Exception as error:
+        failed = _one_line(error, settings.kafka.client, settings.kafka.bootstrap_servers)[:MOST_CHARS]
+        raise
     finally:
         stop.set()  # after a failure as well: a commit that the store does not answer is given up
         for runner in reversed(runners):
-            _stop(runner, clean)
+            _stop(runner, clean, failed)
         server.stop()
         spark.stop()
         if pid_file is not None:
@@ -160,9 +165,9 @@ def _watch(runners: Sequence[QueryRunner], stop: threading.Event, engine: Engine
                 raise failure
 
 
-def _stop(runner: QueryRunner, clean: bool) -> None:
+def _stop(runner: QueryRunner, clean: bool, failed: str) -> None:
     try:
-        runner.stop(clean)
+        runner.stop(clean, failed)
     except BallastError as error:
         log.error("stopping %s: %s", type(runner).__name__, error)
     except Exception as error:  # the other query must still be stopped

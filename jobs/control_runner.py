@@ -159,23 +159,31 @@ class ControlRunner:
         found += self._feed.troubles() if self._feed is not None else []
         return found + (self.worker.troubles() if self.worker is not None else [])
 
-    def stop(self, clean: bool) -> None:
-        """Stop the query, the worker and the feed. `clean`: this instance still holds the journal and did not fail."""
+    def stop(self, clean: bool, failed: str = "") -> None:
+        """Stop the query, the worker and the feed. `clean`: this instance still holds the journal and did not fail.
+        `failed`: why the job ends by itself. If only another part of it failed, the journal is told."""
+        may_commit = clean or (bool(failed) and not self._has_failed())
         self.metrics.in_charge.set_function(lambda: 0.0)
         if self._query is not None and self._loop is not None:
             stop_control(self._query, self._loop)
         if self.worker is not None:
             self.worker.stop()
         if self._loop is not None and self._tables is not None:
-            clean = clean and self._loop.failure is None and self._commit_stop(self._loop, self._tables)
-            self._tables.stop_projecting(self._loop.state if clean else None)
+            good = may_commit and self._loop.failure is None and self._commit_stop(self._loop, self._tables, failed)
+            self._tables.stop_projecting(self._loop.state if good else None)
         if self._feed is not None:
             self._feed.stop(FEED_WAIT_S if self._kafka_answers else UNHEARD_WAIT_S)
 
-    def _commit_stop(self, loop: ControlLoop, tables: ControlTables) -> bool:
+    def _has_failed(self) -> bool:
+        try:
+            return self.failure() is not None
+        except Exception:  # Spark itself is gone
+            return True
+
+    def _commit_stop(self, loop: ControlLoop, tables: ControlTables, failed: str) -> bool:
         """Commit `controller_stopped`; False if another controller has replaced this one."""
         batch = loop.last_batch_id + 1
-        entries = last_entries(loop.state, self.instance, batch, wall_ms(), loop.unjournaled, self._kafka)
+        entries = last_entries(loop.state, self.instance, batch, wall_ms(), loop.unjournaled, self._kafka, failed)
         try:
             tables.commit(entries)
         except ForeignCommit as error:

@@ -77,7 +77,7 @@ class LoadsRunner:
             return ["loads: starting"]
         return [f"loads: {self._loads.failure}"] if self._loads.failure is not None else []
 
-    def stop(self, clean: bool) -> None:
+    def stop(self, clean: bool, failed: str = "") -> None:
         """Let the running batch finish and stop the query."""
         if self._loads is not None:
             self._loads.stop()

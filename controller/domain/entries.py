@@ -31,7 +31,7 @@ class Kind(str, Enum):
     """What an entry states."""
 
     CONTROLLER_STARTED = "controller_started"  # data: version, config_version, lease_ms, journal_id, epoch_floor
-    CONTROLLER_STOPPED = "controller_stopped"
+    CONTROLLER_STOPPED = "controller_stopped"  # data: failed, why the job ended by itself
     OFFSETS = "offsets"  # data: cluster_id, topics {name: {partition: next offset}}
     REGISTERED = "registered"  # session; data: info
     SESSION_ENDED = "session_ended"  # session, reason: lease, goodbye, superseded

@@ -5,6 +5,7 @@ Nothing is to be started for a demo that is over, nor for a captured slice, whos
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from controller.domain.entries import Kind
@@ -35,12 +36,14 @@ def with_stop(reader: Reader, document: Row, profile: str, now_ms: int) -> Row:
     controller = document["controller"]
     if controller["journal_says_running"] or not controller["instance"]:
         return document
-    at_ms = stopped_at_ms(reader, document["seq"])
+    at_ms, failed = last_stop(reader, document["seq"])
     ago_ms = None if at_ms is None else max(0, now_ms - at_ms)
-    stopped = {**controller, "stopped_at_ms": at_ms, "stopped_ms_ago": ago_ms}
+    stopped = {**controller, "stopped_at_ms": at_ms, "stopped_ms_ago": ago_ms, "failed": failed or None}
     no_kafka = failure_of_kafka(controller["not_asked"])
     over = until_ms is None and profile == DEMO and no_kafka is not None
     problems = document["problems"]
+    if failed and until_ms is None:
+        problems = [f"the controller failed: {failed}", *problems]
     if over:  # OVER says that of Kafka, too
         problems = [OVER if problem == NO_CONTROLLER else problem for problem in problems if problem != no_kafka]
     elif profile == DEMO and controller["not_asked"] == ASKING:
@@ -63,8 +66,12 @@ def has_stopped(state: ClusterState) -> bool:
     return bool(state.instance) and not state.controller_running
 
 
-def stopped_at_ms(reader: Reader, seq: int) -> int | None:
-    """When the last controller stopped: its entry is the journal's last, or one of the last hundred."""
-    rows = reader.rows("journal", "seq", above=seq - 100, columns=["seq", "kind", "at_ms"]).to_pylist()
+def last_stop(reader: Reader, seq: int) -> tuple[int | None, str]:
+    """When the last controller stopped, and why if it failed: its entry is the journal's last, or one of the last
+    hundred."""
+    rows = reader.rows("journal", "seq", above=seq - 100, columns=["seq", "kind", "at_ms", "data"]).to_pylist()
     stops = [row for row in rows if row["kind"] == Kind.CONTROLLER_STOPPED.value]
-    return max(stops, key=lambda row: int(row["seq"]))["at_ms"] if stops else None
+    if not stops:
+        return None, ""
+    last = max(stops, key=lambda row: int(row["seq"]))
+    return last["at_ms"], str(json.loads(last["data"] or "{}").get("failed") or "")

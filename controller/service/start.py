@@ -143,15 +143,17 @@ def first_entries(
 
 
 def last_entries(
-    state: ClusterState, instance: str, batch: int, at_ms: int, offsets: Offsets, kafka: Mapping[str, Any]
-) -> list[Entry]:
-    """The entries of a clean stop: offsets that are not journaled yet, and the stop itself, so that the next start need
-    not listen."""
+    state: ClusterState, instance: str, batch: int, at_ms: int, offsets: Offsets, kafka: Mapping[str, Any],
+    failed: str = "",
+) -> list[Entry]:  # fmt: skip
+    """The entries of a stop: offsets that are not journaled yet, and the stop itself, so that the next start need not
+    listen. `failed`: why the job ended by itself."""
     entries = []
     if offsets:
         data = {**kafka, "topics": {topic: dict(partitions) for topic, partitions in offsets.items()}}
         entries.append(Entry(state.seq + 1, Kind.OFFSETS, instance, batch, at_ms, data=data))
-    return [*entries, Entry(state.seq + len(entries) + 1, Kind.CONTROLLER_STOPPED, instance, batch, at_ms)]
+    why = {"failed": failed} if failed else {}
+    return [*entries, Entry(state.seq + len(entries) + 1, Kind.CONTROLLER_STOPPED, instance, batch, at_ms, data=why)]
 
 
 def claim(

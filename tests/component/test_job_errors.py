@@ -196,10 +196,12 @@ def test_a_query_that_fails_ends_a_commit_that_the_store_does_not_answer(monkeyp
     stop, given_up = threading.Event(), []
     blocked, failed = MagicMock(), MagicMock()
     blocked.failure.return_value, failed.failure.return_value = None, ValueError("a bug")
-    blocked.stop.side_effect = lambda clean: given_up.append(stop.wait(0.1))
+    blocked.stop.side_effect = lambda clean, failed: given_up.append(stop.wait(0.1))
     monkeypatch.setattr(balance_job, "_make_runners", lambda *given: [blocked, failed])
     for name in ("build_session", "EngineWatch", "HealthServer", "stop_on_signals", "stop_on_jvm_signals", "quieten"):
         monkeypatch.setattr(balance_job, name, MagicMock())
     with pytest.raises(ValueError, match="a bug"):
         balance_job._run(Settings(), parse_arguments([]), stop)
     assert given_up == [True]
+    (clean, why), _ = blocked.stop.call_args
+    assert (clean, "a bug" in why) == (False, True)

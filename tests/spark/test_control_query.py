@@ -263,10 +263,25 @@ def test_the_older_controller_loses_a_take_over(
         journal.wait(lambda s: "t/n" in s.namespaces and first.part.failure() is not None, "the older one's end")
         assert isinstance(first.part.failure(), ForeignCommit)
         assert second.part.instance in str(first.part.failure())
-        first.part.stop(clean=False)
+        first.part.stop(clean=False, failed=str(first.part.failure()))  # it holds nothing any more, and writes nothing
         assert second.part.failure() is None
     assert [e.command_id for e in journal.of_kind("command_accepted")] == ["c1"]
     assert [e.instance for e in journal.of_kind("controller_stopped")] == [second.part.instance]
+
+
+def test_what_ends_the_job_beside_the_control_query_is_journaled(settings: Settings, spark: SparkSession) -> None:
+    """Else `ballast status` would call the controller silent, and the next start would listen for it."""
+    journal = Journal(settings)
+    running = Controller(settings, spark)
+    running.part.start(spark)
+    journal.wait(lambda s: s.controller_running, "start")
+    running.part.stop(clean=False, failed="the loads query ended: no space left")
+    state = journal.wait(lambda s: not s.controller_running, "stop")
+    assert [e.data for e in journal.of_kind("controller_stopped")] == [
+        {"failed": "the loads query ended: no space left"}
+    ]
+    with Controller(settings, spark):
+        journal.wait(lambda s: s.controller_running and s.seq > state.seq, "the next start")
 
 
 def test_another_kafka_stops_the_start(settings: Settings, spark: SparkSession, topics: TopicNames) -> None:

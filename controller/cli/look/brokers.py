@@ -12,7 +12,7 @@ from controller.cli.show import emit_json, emit_table, emit_text, percent_text, 
 from controller.domain.load import RESOURCES
 from controller.operations.overview import broker_rows
 from controller.operations.reading import Reader
-from controller.operations.stopped import stopped_at_ms
+from controller.operations.stopped import last_stop
 
 app = new_app()
 
@@ -29,7 +29,7 @@ def brokers(conf: Conf = None, profile: Profile = None, sets: Sets = None, as_js
         return
     state = reader.outline().state
     if state.instance and not state.controller_running:
-        at_ms = stopped_at_ms(reader, state.seq)
+        at_ms, _ = last_stop(reader, state.seq)
         when = f" at {time_text(at_ms)} UTC" if at_ms else ""
         emit_text(f"no controller runs: it stopped{when}, and this is as it was then")
         typer.echo("")

@@ -212,7 +212,8 @@ def _stopped_text(controller: Mapping[str, Any]) -> str:
     if at_ms is None:
         return f"stopped (last: {controller['instance']})"
     when = f"{time_text(at_ms)} UTC, {duration_text(controller['stopped_ms_ago'])} ago"
-    return f"stopped in good order at {when} (last: {controller['instance']}); all below is as it was then"
+    how = "FAILED" if controller.get("failed") else "stopped in good order"
+    return f"{how} at {when} (last: {controller['instance']}); all below is as it was then"
 
 
 def round_text(last: Mapping[str, Any] | None) -> str:

@@ -19,17 +19,21 @@ from controller.operations.evidence_view import EvidenceView, no_rounds_text
 from controller.operations.overview import BAD_PER_HOUR, ROUNDS_MISSED
 from controller.operations.quarantine import count_rules, quarantined
 from controller.operations.reading import MissingTable, Reader
+from controller.operations.stopped import last_stop
 from controller.operations.text import count_text, duration_text
 
 HOUR_MS = 3_600_000
 
 
-def check_controller(state: ClusterState, over: str = "") -> Iterator[Finding]:
+def check_controller(reader: Reader, state: ClusterState, over: str = "") -> Iterator[Finding]:
     """Whether somebody holds the journal and may act, by the journal alone. `over`: why nobody is to be started."""
     if not state.controller_running and over:
         yield note("controller", over)
     elif not state.controller_running:
         text, do = f"no controller runs; the last was {state.instance}", "start one with `ballast run`"
+        _, failed = last_stop(reader, state.seq)
+        if failed:
+            text, do = f"{text}, which failed: {failed}", "mend what failed; then start one with `ballast run`"
         if not state.instance:
             text, do = "no controller ever ran", f"{do}, unless one is just starting: it appears here within a minute"
         yield severe("controller", text, do, Page.CONTROLLER)

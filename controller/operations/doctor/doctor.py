@@ -79,7 +79,7 @@ def _checks_of_tables(
     reader: Reader, state: ClusterState, settings: Settings, now_ms: int, over: str
 ) -> Iterator[tuple[str, Check]]:
     view = EvidenceView(reader)
-    yield "controller", lambda: check_controller(state, over)
+    yield "controller", lambda: check_controller(reader, state, over)
     yield "agents", lambda: check_brokers(state, view)
     yield "tables", lambda: check_snapshot(reader, state, settings)
     yield "clocks", lambda: check_clocks(reader, now_ms)

@@ -33,6 +33,7 @@ from controller.operations.evidence_view import EvidenceView
 from controller.operations.liveness import Heard
 from controller.operations.reading import Reader
 from controller.process.paths import ROOT
+from controller.service.start import last_entries
 from tests.component.cli.conftest import Ballast
 from tests.documents.test_documents import anchors
 from tests.short_run import ShortRun
@@ -217,6 +218,17 @@ def test_a_stopped_controller_and_missing_rounds_are_found(run: ShortRun, broken
     (controller,) = bad(found, "controller")
     assert controller.text == f"no controller runs; the last was {last.instance}"
     assert bad(found, "rounds") == bad(found, "loads") == [], "nobody is there to run them"
+
+
+def test_why_a_controller_failed_is_told(run: ShortRun, broken: TableRoot) -> None:
+    last = Journal(broken).read_since(0)[-1]
+    failed = last_entries(
+        run.state, last.instance, last.batch + 1, run.now_ms, {}, {}, "the loads query ended: no disk"
+    )
+    Journal(broken).commit([replace(failed[0], seq=last.seq + 1)], last.instance, last.batch + 1)
+    (controller,) = bad(examined(run, broken, profile="local"), "controller")
+    assert controller.text.endswith(", which failed: the loads query ended: no disk")
+    assert "mend what failed" in controller.remedy
 
 
 def test_brokers_that_are_all_drained_are_found(tmp_path: Path) -> None:

@@ -170,6 +170,24 @@ def test_the_document_tells_when(stopped: Path, short_run: ShortRun, capsys: pyt
     assert told["demo_is_over"] is True
 
 
+def test_a_controller_that_failed_says_why(
+    short_run: ShortRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job that ends by itself is not silent: nobody killed it, and Kafka was reached."""
+    tables = tmp_path / "tables"
+    shutil.copytree(short_run.root.root, tables)
+    journal = Journal(tables)
+    why = {"failed": "the loads query ended: no space left"}
+    last = Entry(journal.last_seq + 1, Kind.CONTROLLER_STOPPED, INSTANCE, 999, short_run.now_ms, data=why)
+    journal.commit([last], INSTANCE, 999)
+    code, out = call("status --profile local", tables, capsys)
+    assert code == 1
+    assert "FAILED at 20" in out
+    assert "! the controller failed: the loads query ended: no space left" in out
+    assert "start one with `ballast run`" in out
+    assert json.loads(call("status --json", tables, capsys)[1])["controller"]["failed"] == why["failed"]
+
+
 def test_a_controller_that_runs_has_not_stopped(short_run: ShortRun) -> None:
     told = document(short_run, "demo")
     assert "stopped_at_ms" not in told["controller"]

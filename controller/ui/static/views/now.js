@@ -212,7 +212,7 @@ function controllerDetail(controller) {
   if (!controller.journal_says_running) return controller.stopped_at_ms ? h(
     "span",
     null,
-    "stopped ",
+    controller.failed ? "failed " : "stopped ",
     since(controller.stopped_at_ms),
     "; all below is as it was then",
   ) : "";
