@@ -62,7 +62,7 @@ model: setup ## The ownership protocol, every interleaving of a small cluster (1
 test-e2e: setup ## End-to-end tests, which start the whole system
 	@$(BIN)/python -m pytest -m "e2e and $(QUICK)" $(ARGS)
 
-test-thorough: setup ## The longest end-to-end and Spark tests, which CI runs as well (12 minutes)
+test-thorough: setup ## The longest end-to-end and Spark tests, which CI runs as well (15 minutes)
 	@$(BIN)/python -m pytest -m "thorough and not slow" -n 2 --dist loadscope $(ARGS)
 
 test-slow: setup ## Long tests, except fault and soak tests

@@ -237,6 +237,7 @@ def test_agent_serves_on_while_controller_and_feed_are_silent(play: Callable[[Sc
     play(scenario)
 
 
+@pytest.mark.thorough
 def test_known_seq_that_does_not_come_ends_the_session_and_the_next_begins_once_it_came(
     play: Callable[[Scenario], None],
 ) -> None:

@@ -75,6 +75,7 @@ class Site:
             assert not thread.is_alive()
 
 
+@pytest.mark.thorough
 @pytest.mark.covers("bundles-at-creation")
 def test_commands_are_answered_by_the_journal(kafka: EmbeddedKafka, topics: TopicNames, tmp_path: Path) -> None:
     site = Site(kafka, topics, tmp_path / "tables")

@@ -78,6 +78,7 @@ def controller(tables: Tables, kafka: EmbeddedKafka, topics: TopicNames) -> Iter
     feed.stop()
 
 
+@pytest.mark.thorough
 def test_refused_beside_a_controller_and_then_taken_from_the_feed(tables: Tables, call: Call, controller: Feed) -> None:
     cut(tables.data_file(LAST), "half")
     cut(tables.commit_file(-1), "empty")

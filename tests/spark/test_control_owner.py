@@ -195,6 +195,7 @@ def test_a_new_journal_is_not_begun_where_nobody_can_tell_the_epochs(
     assert Journal(settings).state.seq == 0
 
 
+@pytest.mark.thorough
 def test_a_journal_of_an_older_version_keeps_its_topics(
     settings: Settings, elsewhere: Settings, agents: Agents, spark: SparkSession, topics: TopicNames
 ) -> None:

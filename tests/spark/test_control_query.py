@@ -150,6 +150,7 @@ def test_whatever_becomes_of_a_checkpoint_reading_goes_on_at_the_journaled_offse
     assert len(list((checkpoints / "control").iterdir())) <= CHECKPOINTS_KEPT + 1
 
 
+@pytest.mark.thorough
 def test_an_older_copy_of_the_tables_reads_again_what_it_does_not_know(
     settings: Settings, agents: Agents, spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ def test_expired_rows_go_small_files_are_merged_and_a_second_run_does_nothing(sp
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_writers_of_both_kinds_and_a_pinned_reader_survive(spark: Any, root: TableRoot) -> None:
     for batch in range(12):
         fill(root, 12 if batch < 4 else 0, batch)

@@ -93,6 +93,7 @@ def test_what_spark_submit_gives_holds_in_the_running_session(short_lived_jvms: 
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_a_clusters_defaults_count_below_the_file_and_above_what_the_job_fills_in(
     short_lived_jvms: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from controller.domain.ids import partition_names, topic_hash
 from tests.unit.brokers.reference_cluster import HIGH, LOW, WHOLE, Cluster, cluster, topic, until
 
@@ -61,6 +63,7 @@ def test_lines_go_in_and_come_out_once(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.thorough
 def test_a_partitioned_topic_is_all_of_its_partitions(tmp_path: Path) -> None:
     """Once the lines went to a topic of the name itself, which no consumer of the partitions reads."""
 
@@ -142,6 +145,7 @@ def test_a_producer_follows_its_bundle_and_a_signal_ends_both(tmp_path: Path) ->
     asyncio.run(scenario())
 
 
+@pytest.mark.thorough
 def test_time_without_a_connection_is_no_idle_time(tmp_path: Path) -> None:
     """Once a consumer ended in good order while its broker was dead, with most of the messages unread."""
 

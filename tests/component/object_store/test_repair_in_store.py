@@ -58,6 +58,7 @@ def test_the_newest_commit_and_a_data_file(journal: TableRoot) -> None:
     Journal(journal.again()).commit([Entry(7, Kind.ALARM, "two", 0, 0, reason="test")], "two", 0)
 
 
+@pytest.mark.thorough
 def test_a_projection_is_set_aside(journal: TableRoot) -> None:
     Workshop(journal, NOW_MS).put("ownership", commit_path(0), b"{")
     plan = make_plan(journal, now_ms=NOW_MS)

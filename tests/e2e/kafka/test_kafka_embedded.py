@@ -91,6 +91,7 @@ def test_a_record_that_cannot_be_delivered_is_reported(own_kafka: EmbeddedKafka)
     producer.close()
 
 
+@pytest.mark.thorough
 def test_a_wiped_kafka_has_another_identity(tmp_path: Path) -> None:
     identities = []
     for folder in ("one", "two"):
@@ -140,6 +141,7 @@ def test_the_command_line_starts_it_beyond_its_own_life(tmp_path: Path) -> None:
     assert ballast("status").returncode == 1
 
 
+@pytest.mark.thorough
 def test_any_folder_keeps_its_data_in_any_locale(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Java reads properties with escapes, and paths by the locale."""
     monkeypatch.setenv("LC_ALL", "C")

@@ -16,6 +16,7 @@ from controller.testbed.kafka import EmbeddedKafka
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
 
+@pytest.mark.thorough
 def test_spark_reads_a_topic_into_delta_that_delta_rs_can_read(
     spark: Any, kafka: EmbeddedKafka, topics: TopicNames, tmp_path: Path
 ) -> None:

@@ -85,6 +85,7 @@ def test_a_failure_ends_the_next_batch_and_nothing_is_lost(
     assert_same(calm, lake)
 
 
+@pytest.mark.thorough
 def test_spark_goes_on_with_averages_that_were_still_under_way(calm: Lake, lake: Lake) -> None:
     for number, rows in enumerate(GIVEN):
         lake.batch.settings = replace(lake.settings, writer="spark" if number == 2 else "delta_rs")

@@ -79,7 +79,12 @@ def test_both_writers_give_the_same_rows(spark: SparkSession, tmp_path: Path, or
 
 @pytest.mark.parametrize(
     ("writer", "keyed", "stored"),
-    [("delta_rs", True, False), ("delta_rs", False, False), ("delta_rs", False, True), ("spark", True, False)],
+    [
+        ("delta_rs", True, False),
+        ("delta_rs", False, False),
+        ("delta_rs", False, True),
+        pytest.param("spark", True, False, marks=pytest.mark.thorough),
+    ],
 )
 def test_panes_that_tasks_made_files_of_are_the_same(
     spark: SparkSession, tmp_path: Path, calm: Lake, monkeypatch: pytest.MonkeyPatch, writer: str, keyed: bool,
@@ -210,6 +215,7 @@ def test_a_batch_that_died_between_two_tables(
     assert_same(calm, crashed)
 
 
+@pytest.mark.thorough
 def test_a_batch_again_by_the_other_writer_adds_nothing(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path)
     given = batches(4)
