@@ -35,6 +35,9 @@ _SECRET_PARAMETER = re.compile(
     r"|(?:[\w.-]{0,40}[_.-])?(?:pwd?|sig|signature)|key)=)[^&\s'\",;)]+",
     re.IGNORECASE,
 )
+# What an object store answers to a request that it refuses: a document, of which two fields matter.
+_STORES_ANSWER = re.compile(r"(?:<\?xml[^>]{0,200}>\s{0,20})?<Error(?:\s[^>]{0,200})?>.{0,2000}?</Error>", re.DOTALL)
+_OF_AN_ANSWER = re.compile(r"<(?:Code|Message)>([^<]{1,1000})</")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 SHOWN_CHARS = 80  # of an offending value
 _BRIEF = reprlib.Repr()  # as `repr`, but only the beginning of what is long or deep
@@ -77,6 +80,7 @@ def describe_error(error: BaseException) -> str:
     """The error as one line: what it was about, if that was noted on it, and its text; without credentials."""
     text = error.text if isinstance(error, BadRecord) else str(error)
     plain = _COLOUR.sub("", text).replace(" ↳ ", ": ")  # delta-rs draws the causes of an error as a tree
+    plain = _STORES_ANSWER.sub(lambda answer: ", ".join(_OF_AN_ANSWER.findall(answer[0])) or answer[0], plain)
     return without_login(" ".join(": ".join([*getattr(error, "__notes__", ()), plain]).split()))
 
 

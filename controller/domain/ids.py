@@ -19,6 +19,7 @@ RING_END = 0xFFFFFFFF
 MAX_BUNDLE_CHARS = 512  # of a bundle's name; `Bundle.parse` keeps 200,000 of them
 MAX_NONCE_CHARS = 64
 _BUNDLE = re.compile(r"([^/\s]+/[^/\s]+)/0x([0-9a-fA-F]{8})_0x([0-9a-fA-F]{8})")
+_AS_JOURNALED = re.compile(r"[^/\s]+/[^/\s]+/0x[0-9a-f]{8}_0x[0-9a-f]{8}")
 _PARTITION = re.compile(r"(.*)-partition-([0-9]{1,9})")
 _TOPIC = re.compile(r"(persistent|non-persistent)://([^/\s]+)/([^/\s]+)/(\S+)")
 _BROKER = re.compile(r"[A-Za-z0-9._\-\[\]:]{1,255}")
@@ -72,6 +73,17 @@ class Bundle:
         if lower >= upper:
             raise BadRecord("bundle_name", f"{shown(text)} is an empty range")
         return cls(match[1], lower, upper)
+
+    @staticmethod
+    def is_as_journaled(text: str) -> bool:
+        """Whether a text is a bundle's name exactly as `str` writes it: at a tenth of the cost of `parse`, which reads
+        other spellings as well."""
+        return (
+            len(text) <= MAX_BUNDLE_CHARS
+            and _AS_JOURNALED.fullmatch(text) is not None
+            and text.isprintable()
+            and text[-19:-11] < text[-8:]  # digits of one case and number compare as the numbers do
+        )
 
     def contains(self, hash_: int) -> bool:
         """Whether topics with this hash belong to the bundle."""

@@ -111,7 +111,7 @@ class ControlCleanup:
     def _tend_journal(self, name: str, now_ms: int) -> Tended:
         merged = merge_small_files(self.tables.open(name), TARGET_BYTES, FEWEST_FILES, merge_properties(name))
         table = self.tables.open(name)
-        last = find_droppable(table, self.tables.log(name), self._snapshots.floor(), self._kept.journal_ms, now_ms)
+        last = find_droppable(table, self.tables.log(name), self._snapshots.floor, self._kept.journal_ms, now_ms)
         dropped = self._drop(table, last) if last is not None else 0
         return Tended(name, merged, dropped, self._finish(name, now_ms))
 
@@ -129,16 +129,22 @@ class ControlCleanup:
         return Tended(name, removed_files=self._finish(name, now_ms))
 
 
-def find_droppable(table: DeltaTable, log: DeltaLog, floor: int | None, kept_ms: int, now_ms: int) -> int | None:
-    """The newest entry up to which the journal may be dropped, or None. `floor`: the oldest base snapshot's seq.
+def find_droppable(
+    table: DeltaTable, log: DeltaLog, find_floor: Callable[[], int | None], kept_ms: int, now_ms: int
+) -> int | None:
+    """The newest entry up to which the journal may be dropped, or None. `find_floor`: the oldest base snapshot's seq,
+    asked only if something has expired.
 
     Wall clocks may step back, so this is the end of the journal's unbroken run of expired entries.
     """
     actions = pa.table(table.get_add_actions(flatten=True))
     cutoff_ms, oldest = find_cutoff_ms(actions, "at_ms", kept_ms, now_ms), oldest_seq(table)
-    if floor is None or cutoff_ms is None or oldest is None or oldest > floor:
+    if cutoff_ms is None or oldest is None:
         return None
     expired = read_range(table, log, JOURNAL, "at_ms", above=-1, up_to=cutoff_ms - 1, columns=["seq"])["seq"]
+    floor = find_floor() if len(expired) else None
+    if floor is None or oldest > floor:
+        return None
     seqs = expired.combine_chunks().sort()
     first_other = pc.index(pc.equal(seqs, pa.array(range(oldest, oldest + len(seqs)), pa.int64())), False).as_py()
     unbroken = len(seqs) if first_other < 0 else first_other

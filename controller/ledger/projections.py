@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,14 @@ from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.store.room import writing
 from controller.ledger.tables import REOPEN_AFTER_VERSIONS, TableRoot, as_root, for_table
 from controller.process import failpoints
-from schemas.arrow import arrow_table
+from schemas.arrow import arrow_table, fill_columns
 from schemas.control_tables import BROKERS, OVERRIDES, OWNERSHIP
 from schemas.record import Record
 
 log = logging.getLogger(__name__)
 
 WRITE_ATTEMPTS = 5
+ROWS_AT_ONCE = 50_000
 Row = dict[str, Any]
 
 
@@ -43,9 +44,9 @@ class Projections:
 
     def __init__(self, root: TableRoot | str | Path, storage_options: Mapping[str, str] | None = None) -> None:
         tables = as_root(root, storage_options)
-        self._ownership = _Projection(tables, OWNERSHIP, ownership_rows)
-        self._brokers = _Projection(tables, BROKERS, broker_rows)
-        self._overrides = _Projection(tables, OVERRIDES, override_rows)
+        self._ownership = _Projection(tables, OWNERSHIP, _OwnershipTable().of)
+        self._brokers = _Projection(tables, BROKERS, lambda state: _as_table(BROKERS, broker_rows(state)))
+        self._overrides = _Projection(tables, OVERRIDES, lambda state: _as_table(OVERRIDES, override_rows(state)))
 
     def write(self, state: ClusterState) -> list[str]:
         """Write this state, which must be journaled already, to the tables; returns the names of those written.
@@ -58,15 +59,15 @@ class Projections:
 
 
 class _Projection:
-    def __init__(self, root: TableRoot, record: Record, rows_of: Callable[[ClusterState], list[Row]]) -> None:
+    def __init__(self, root: TableRoot, record: Record, content_of: Callable[[ClusterState], pa.Table]) -> None:
         self.record = record
         self._root = root
         self._log = root.log(record.name)
-        self._rows_of = rows_of
+        self._content_of = content_of
         self._table: DeltaTable | None = None
         self._opened_at = 0
         self._seq = 0  # as the table says
-        self._content: list[Row] = []  # rows without seq, by key, as the table says
+        self._content = _as_table(record, [])  # as the table says
 
     def write(self, state: ClusterState) -> bool:
         for _ in range(WRITE_ATTEMPTS):
@@ -76,24 +77,24 @@ class _Projection:
                     f"table {self.record.name} includes journal seq {self._seq}, this controller holds {state.seq}: "
                     "another one has gone on, this one must stop"
                 )
-            rows = self._rows_of(state)
-            if rows == self._content:
+            content = self._content_of(state)
+            if content.columns == self._content.columns:
                 return False
             try:
-                self._overwrite(table, rows, state)
+                self._overwrite(table, content, state)
             except CommitFailedError:
                 continue  # another writer or a compaction was quicker: look again
-            self._seq, self._content = state.seq, rows
+            self._seq, self._content = state.seq, content
             return True
         log.warning("projection %s not written at seq %d: it kept changing", self.record.name, state.seq)
         return False
 
-    def _overwrite(self, table: DeltaTable, rows: list[Row], state: ClusterState) -> None:
+    def _overwrite(self, table: DeltaTable, content: pa.Table, state: ClusterState) -> None:
         try:
             with writing(self._root.uri(self.record.name)):
                 write_deltalake(
                     table,
-                    for_table(table, arrow_table(self.record, ({**row, "seq": state.seq} for row in rows))),
+                    for_table(table, fill_columns(self.record, content, {"seq": state.seq})),
                     mode="overwrite",
                     commit_properties=CommitProperties(
                         max_commit_retries=0,
@@ -109,7 +110,7 @@ class _Projection:
             self._table, rows = retry_on_vacuum(self._read)
             self._opened_at = self._table.version()
             self._seq = pc.max(rows["seq"]).as_py() or 0
-            self._content = rows.drop_columns("seq").sort_by(self.record.names[0]).to_pylist()
+            self._content = rows.drop_columns("seq").sort_by(self.record.names[0])
         return self._table
 
     def _read(self) -> tuple[DeltaTable, pa.Table]:
@@ -117,12 +118,56 @@ class _Projection:
         return table, read_range(table, self._log, self.record, "seq", above=-1)
 
 
+class _OwnershipTable:
+    """The content of `ownership`, of which only those rows are made again that entries have changed: there may be a
+    million bundles, and an entry every second."""
+
+    def __init__(self) -> None:
+        self._sources: Mapping[str, object] = {}  # by bundle, what its row was made of
+        self._content = _as_table(OWNERSHIP, [])
+
+    def of(self, state: ClusterState) -> pa.Table:
+        known, sources = self._sources, _sources_of(state)
+        changed = [name for name, source in sources.items() if (old := known.get(name)) is not source and old != source]
+        gone = known.keys() - sources.keys()
+        if changed or gone:
+            parts = [_as_table(OWNERSHIP, _rows_of(state, names)) for names in _in_parts(changed)]
+            if known:
+                others = pc.is_in(self._content["bundle"], pa.array([*changed, *gone], pa.string()))
+                parts.append(self._content.filter(pc.invert(others)))
+            self._content, self._sources = pa.concat_tables(parts).sort_by("bundle"), sources
+        return self._content
+
+
+def _in_parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """A million rows as Python's objects would take gigabytes."""
+    for begin in range(0, len(names), ROWS_AT_ONCE):
+        yield names[begin : begin + ROWS_AT_ONCE]
+
+
+def _sources_of(state: ClusterState) -> Mapping[str, object]:
+    """By bundle, all that its row tells; equal for two states if the row is."""
+    observed = state.observed
+    if not observed.bundles:
+        return state.bundles
+    orders, blocks = observed.orders, observed.blocks
+    seen = {name: (record, orders.get(name), blocks.get(name)) for name, record in observed.bundles.items()}
+    return {**seen, **state.bundles}
+
+
 def ownership_rows(state: ClusterState) -> list[Row]:
     """The rows of `ownership` without `seq`, by bundle name: owned bundles, and those that are only observed."""
-    observed = state.observed
-    rows = [_ownership_row(name, record) for name, record in state.bundles.items()]
-    rows += [_observed_row(observed, name) for name in observed.bundles if name not in state.bundles]
-    return sorted(rows, key=itemgetter("bundle"))
+    return sorted(_rows_of(state, _sources_of(state)), key=itemgetter("bundle"))
+
+
+def _rows_of(state: ClusterState, names: Iterable[str]) -> list[Row]:
+    bundles, observed = state.bundles, state.observed
+    return [_ownership_row(name, bundles[name]) if name in bundles else _observed_row(observed, name) for name in names]
+
+
+def _as_table(record: Record, rows: Iterable[Row]) -> pa.Table:
+    """The content of a projection: its rows without `seq`, which says when they changed last."""
+    return arrow_table(record, ({**row, "seq": 0} for row in rows)).drop_columns("seq")
 
 
 def broker_rows(state: ClusterState) -> list[Row]:

@@ -89,7 +89,11 @@ def check_alone(
         log.warning("taking over from controller %s without listening for it", state.instance)
         return
     log.info("it is unknown whether the last controller %s has stopped: listening for one lease", state.instance)
-    holder = listen(settings.lease_ms + LISTEN_EXTRA_MS)
+    refuse_holder(listen(settings.lease_ms + LISTEN_EXTRA_MS))
+
+
+def refuse_holder(holder: str | None) -> None:
+    """Raise AnotherController if one was heard."""
     if holder is not None:
         raise AnotherController(
             f"controller {holder} is alive and holds the journal: stop it first, or start with --take-over"

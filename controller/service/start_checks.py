@@ -21,6 +21,7 @@ from controller.domain.errors import BallastError, ConfigError, StoreError, with
 from controller.process.paths import is_address
 
 OWNER_MS = 5_000  # for Kafka to answer with the record of its topics' owner
+TICKS, CONNECT_MS = 3, 1_000  # of a controller that lives, and until the first can be read
 _LOCKED = "it cannot be written to now; is its disk read-only, or does it belong to another user?"
 
 
@@ -46,17 +47,20 @@ def check_places(settings: Settings, checkpoint: str | None = None) -> None:
         check_folder(checkpoint, "--checkpoint", "")
 
 
-def check_topics(settings: Settings) -> None:
-    """Raise AnotherController if the topics certainly belong to another journal than that of the tables, DamagedTable
-    if the journal cannot be read.
+def check_topics(settings: Settings, take_over: bool = False) -> None:
+    """Raise AnotherController if the topics certainly belong to another journal than that of the tables, or if a
+    controller of this journal ticks that is not to be replaced (`take_over`); DamagedTable if the journal cannot be
+    read.
 
-    Nothing is claimed by looking, and what cannot be read now is left to the start itself, which looks again.
+    Nothing is claimed by looking, and what cannot be read now is left to the start itself, which looks again and
+    listens for longer.
     """
     from kafka.errors import KafkaError  # agents need none of these
 
     from controller.bus.topic_owner import newest_owner
     from controller.ledger.damage import DamagedTable
     from controller.ledger.snapshots import load_state_and_version
+    from controller.service.start import listen_for_another, refuse_holder
     from controller.service.topic_claim import refuse_another
 
     kafka = settings.kafka
@@ -71,6 +75,10 @@ def check_topics(settings: Settings) -> None:
     except (BallastError, DeltaError, KafkaError, OSError):
         return
     refuse_another(state, owner, without_login(root.root))
+    if state.controller_running and state.journal_id and not take_over:
+        for_ms = TICKS * settings.control.tick_ms + CONNECT_MS
+        names = kafka.topics
+        refuse_holder(listen_for_another(kafka.bootstrap_servers, kafka.client, names, state.journal_id, for_ms))
 
 
 def check_writers(settings: Settings) -> None:

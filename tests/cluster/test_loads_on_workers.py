@@ -20,6 +20,7 @@ from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
 from controller.process.clock import wall_ms
 from controller.process.paths import ROOT
+from controller.service.arguments import EXIT_CONFIG
 from controller.testbed.kafka import EmbeddedKafka
 from controller.testbed.spark_cluster import SparkCluster
 from tests.cluster.site import Reports, Site, check_exact
@@ -91,6 +92,17 @@ def test_tasks_store_the_files_of_a_large_batch_where_workers_have_keys_to_the_s
     (added,) = site.root.open("bundle_panes").file_uris()
     assert added.endswith(file)
     assert store.access_keys()[WORKERS_KEY] > 0
+
+
+def test_a_start_is_refused_where_workers_have_no_keys_to_the_store(site: Site, root: TableRoot) -> None:
+    """Else the first large batch would end the job, hours later."""
+    options = {**root.storage_options, "aws_region": "us-east-1", "aws_force_credential_load": "true"}
+    site.use(TableRoot(root.root, options), "tasks_store_files: true")
+    job = site.start()
+    assert job.wait(300) == EXIT_CONFIG
+    assert f"{root.root}/bundle_panes takes no file from a task" in job.said().splitlines()[-1]
+    assert "Spark's workers need credentials for the object store" in job.said().splitlines()[-1]
+    assert "Traceback" not in job.said()
 
 
 def test_a_worker_that_dies_in_a_batch_and_one_that_joins(cluster: SparkCluster, site: Site, reports: Reports) -> None:

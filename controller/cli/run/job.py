@@ -39,7 +39,7 @@ def run(
         environment = spark_environment(os.environ, spark_conf)
         check_answers(settings.kafka.bootstrap_servers, settings.kafka.client)
         if given.runs(CONTROL) and not given.new_journal:
-            check_topics(settings)
+            check_topics(settings, given.take_over)
     except (KafkaUnavailable, NoMaster) as error:
         raise report_error(error) from None
     except AnotherController as error:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake.exceptions import DeltaError
+from hypothesis import given
+from hypothesis import strategies as st
 
 import controller.ledger.follower as follower_module
 import controller.ledger.projections as projections_module
 from controller.domain.apply import fold
 from controller.domain.entries import Entry, Kind
 from controller.domain.errors import ForeignCommit, InvariantBroken
+from controller.domain.observed import Block, Observation, Order, OrderKind
+from controller.domain.ring import initial_bundles
 from controller.domain.state import ClusterState
 from controller.ledger.append import append_rows
 from controller.ledger.damage import JournalGap
@@ -312,6 +319,49 @@ def test_projections_are_the_fold_after_every_batch(root: TableRoot) -> None:
     assert owners == {name: r.by.broker if r.by else None for name, r in HISTORY.state.bundles.items()}
     states = {row["broker"]: row["state"] for row in table_rows(root, "brokers", "broker")}
     assert states == {"a:1": "alive", "b:1": "gone"}
+
+
+def test_only_rows_that_entries_changed_are_made_again(root: TableRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def rows_of(state: ClusterState, names: Iterable[str]) -> list[dict[str, Any]]:
+        made.extend(names)
+        return list(real(state, names))
+
+    real = projections_module._rows_of
+    projections = Projections(root)
+    projections.write(HISTORY.state)
+    monkeypatch.setattr(projections_module, "_rows_of", rows_of)
+    later = HISTORY.state.copy()
+    name, record = next(iter(later.bundles.items()))
+    later.put(replace(record, cause="another"))
+    later.seq += 1
+    projections.write(later)
+    assert made == [name]
+    assert table_rows(root, "ownership", "bundle") == ownership_rows(later)
+
+
+@given(st.data())
+def test_rows_of_observed_bundles_follow_what_they_are_made_of(data: st.DataObject) -> None:
+    """Bundles that come, change and go; their orders and blocks; a part of them owned by the journal."""
+    table, state = projections_module._OwnershipTable(), ClusterState()
+    bundles = initial_bundles("t/n", 4)
+    owned = next(iter(HISTORY.state.bundles.values()))
+    for seq in range(1, data.draw(st.integers(2, 8))):
+        bundle = data.draw(st.sampled_from(bundles))
+        name, seen = str(bundle), Observation(bundle, data.draw(st.sampled_from(["a", "b", None])), seq)
+        order = Order("o", OrderKind.MOVE, bundle, "a", "n", seq, target=data.draw(st.sampled_from(["b", "c"])))
+        state = state.copy()
+        for held, value in (
+            (state.bundles, replace(owned, bundle=bundle, seq=seq)), (state.observed.bundles, seen),
+            (state.observed.orders, order), (state.observed.blocks, Block(failures=seq)),
+        ):  # fmt: skip
+            deed = data.draw(st.sampled_from(["put", "leave", "drop"]))
+            if deed == "put":
+                held[name] = value  # type: ignore[index]
+            elif deed == "drop":
+                held.pop(name, None)  # type: ignore[attr-defined]
+        assert table.of(state).to_pylist() == ownership_rows(state)
 
 
 def test_a_table_without_changes_is_not_written(root: TableRoot) -> None:

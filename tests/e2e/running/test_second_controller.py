@@ -18,6 +18,7 @@ def test_a_second_controller_exits_and_names_the_holder(cluster: LocalCluster) -
     assert code == 3, second.last_words()
     assert holder in second.last_words()
     assert "--take-over" in second.last_words()
+    assert second.log.read_text().count("\n") == 1, "told before a JVM was started"
     assert (cluster.state.instance, _starts(cluster)) == (holder, started), "it has not written anything"
     assert cluster.command("mode", mode="shadow").accepted, "the first one goes on"
     assert cluster.children["job"].alive

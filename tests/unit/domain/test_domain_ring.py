@@ -103,6 +103,28 @@ def test_bundle_names_that_are_none(text: str) -> None:
         Bundle.parse(text)
 
 
+RANGES = st.tuples(st.integers(0, RING_END), st.integers(0, RING_END)).map(lambda r: f"0x{r[0]:08x}_0x{r[1]:08x}")
+NAMESPACES = st.sampled_from(["t/n", "ü/n", "t /n", "t/n\u200b", "t", "t/n/x", "t/" + "n" * 488, "t/" + "n" * 489])
+
+
+@given(
+    st.one_of(
+        st.builds("{}/{}".format, NAMESPACES, RANGES),
+        st.builds("{}/{}".format, NAMESPACES, RANGES.map(str.upper)),
+        st.builds("t/n/{}{}".format, RANGES, st.sampled_from(["\n", " ", "0"])),
+        st.text(),
+    )
+)
+def test_a_name_as_the_journal_spells_it_is_one_that_parses_to_itself(text: str) -> None:
+    def is_one() -> bool:
+        try:
+            return str(Bundle.parse(text)) == text
+        except BadRecord:
+            return False
+
+    assert Bundle.is_as_journaled(text) == is_one()
+
+
 @pytest.mark.covers("bundle-is-a-range")
 def test_names_parse_back_from_what_they_print() -> None:
     bundle = Bundle("t/n", 0x40000000, 0x80000000)

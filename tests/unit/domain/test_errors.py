@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.domain.errors import without_login
+from controller.domain.errors import describe_error, without_login
 
 
 @pytest.mark.parametrize(
@@ -40,3 +40,16 @@ def test_credentials_are_left_out(text: str, told: str) -> None:
 def test_no_text_takes_for_ever(part: str) -> None:
     """It was hours, where the timeout ends it now."""
     assert without_login(part * 20_000 + "@")
+
+
+def test_of_a_stores_document_the_code_and_the_message_are_told() -> None:
+    answer = (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>InvalidAccessKeyId</Code>'
+        "<Message>The AWS Access Key Id you provided does not exist in our records.</Message>"
+        "<RequestId>7a62c49f</RequestId><HostId>Eftix</HostId></Error>"
+    )
+    told = describe_error(OSError(f"Error performing GET: 403 Forbidden: {answer}"))
+    why = "InvalidAccessKeyId, The AWS Access Key Id you provided does not exist in our records."
+    assert told == f"Error performing GET: 403 Forbidden: {why}"
+    assert describe_error(OSError("<Error>no field</Error>")) == "<Error>no field</Error>"
+    assert len(describe_error(OSError("<Error>" * 20_000))) == 140_000, "in no time"
