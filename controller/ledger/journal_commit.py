@@ -247,7 +247,7 @@ class Journal:
     def _describe_loss(self, writer: str, seq: object, version: int, instance: str) -> str:
         return (
             f"{writer} committed journal entries up to seq {seq} (version {version}) while {instance} "
-            f"held seq {self.last_seq}: this instance loses and must stop"
+            f"held seq {self.last_seq}: another one has taken over, and this one must stop"
         )
 
 
