@@ -14,6 +14,7 @@ import threading
 import uuid
 from typing import Any
 
+from deltalake.exceptions import DeltaError
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -27,7 +28,7 @@ from controller.config.policy_values import control_settings
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.apply import fold
-from controller.domain.errors import AnotherController, BallastError, ForeignCommit, without_login
+from controller.domain.errors import AnotherController, BallastError, describe_error, without_login
 from controller.domain.events import RoundFinished
 from controller.domain.state import ClusterState
 from controller.process.clock import boot_ms, wall_ms
@@ -181,13 +182,14 @@ class ControlRunner:
             return True
 
     def _commit_stop(self, loop: ControlLoop, tables: ControlTables, failed: str) -> bool:
-        """Commit `controller_stopped`; False if another controller has replaced this one."""
+        """Commit `controller_stopped`; False if another controller has replaced this one, or the store does not take
+        it, which may be what the job fails of."""
         batch = loop.last_batch_id + 1
         entries = last_entries(loop.state, self.instance, batch, wall_ms(), loop.unjournaled, self._kafka, failed)
         try:
             tables.commit(entries)
-        except ForeignCommit as error:
-            log.error("stopped without an entry in the journal: %s", error)
+        except (BallastError, DeltaError, OSError) as error:
+            log.error("stopped without an entry in the journal: %s", describe_error(error))
             return False
         loop.state = fold(loop.state, entries)
         self._kafka_answers = self._claimant.stop(loop.state.seq)

@@ -76,8 +76,8 @@ class Bundle:
 
     @staticmethod
     def is_as_journaled(text: str) -> bool:
-        """Whether a text is a bundle's name exactly as `str` writes it: at a tenth of the cost of `parse`, which reads
-        other spellings as well."""
+        """Whether a text is a bundle's name exactly as `str` writes it. Costs a fraction of `parse`, which reads other
+        spellings as well."""
         return (
             len(text) <= MAX_BUNDLE_CHARS
             and _AS_JOURNALED.fullmatch(text) is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from time import monotonic
+from time import thread_time
 
 from controller.domain.errors import ForeignCommit
 from controller.domain.state import ClusterState
@@ -23,7 +23,7 @@ from controller.service.metrics import ControlMetrics
 log = logging.getLogger(__name__)
 
 LEAST_INTERVAL_S = 1.0  # only the newest state is written: many batches cost one write a second
-PAUSES = 4  # times as long as a write took: of a million bundles one takes seconds, which the batches need more
+PAUSES = 4  # times the CPU that a write took: of a million bundles it takes seconds, which the batches need more
 RETRY_S = 5.0
 STOP_TIMEOUT_S = 30.0
 
@@ -75,7 +75,7 @@ class Projector:
             state = self._newest
             if self._stopping.is_set() or state is None:
                 return
-            began_s, pause_s = monotonic(), LEAST_INTERVAL_S
+            began_s, pause_s = thread_time(), LEAST_INTERVAL_S
             try:
                 self._write(state)
                 if state.seq - self._snapshot_seq >= self._snapshot_every:
@@ -89,7 +89,7 @@ class Projector:
                 log.warning("projections of seq %d not written: %s; retrying", state.seq, error)
                 self._changed.set()
                 pause_s = RETRY_S
-            self._stopping.wait(max(pause_s, PAUSES * (monotonic() - began_s)))
+            self._stopping.wait(max(pause_s, PAUSES * (thread_time() - began_s)))
 
     def _write(self, state: ClusterState) -> None:
         if state.seq != self._written_seq:

@@ -13,9 +13,11 @@ from unittest.mock import MagicMock
 
 import pytest
 from deltalake.exceptions import DeltaError
+from prometheus_client import CollectorRegistry
 
 from controller.config.settings import Settings
-from controller.domain.errors import ConfigError
+from controller.domain.errors import ConfigError, OutcomeUnknown
+from controller.domain.state import ClusterState
 from controller.ledger.maintenance import Tended
 from controller.service.arguments import parse_arguments
 from jobs import balance_job, maintain_job
@@ -189,6 +191,20 @@ def test_old_checkpoints_that_cannot_be_listed_stop_no_start(caplog: pytest.LogC
     spark.sparkContext._gateway.jvm.org.apache.hadoop.fs.Path.side_effect = TimeoutError()
     remove_old_checkpoints(spark, "/checkpoints/control/1")
     assert caplog.messages == ["old checkpoints beside /checkpoints/control/1: TimeoutError"]
+
+
+@pytest.mark.parametrize("refusal", [OutcomeUnknown("no answer"), DeltaError("503"), OSError("no route")])
+def test_a_stop_that_the_store_does_not_take_ends_all_the_same(refusal: Exception) -> None:
+    runner = ControlRunner(Settings(), parse_arguments([]), CollectorRegistry(), threading.Event())
+    loop, tables, feed = MagicMock(), MagicMock(), MagicMock()
+    loop.failure, loop.state, loop.last_batch_id, loop.unjournaled = None, ClusterState(), 1, {}
+    tables.commit.side_effect = refusal
+    runner._loop, runner._tables, runner._feed = loop, tables, feed
+    runner.stop(clean=False, failed="the loads query ended: 503")
+    (entry,) = tables.commit.call_args[0][0]
+    assert entry.data == {"failed": "the loads query ended: 503"}
+    tables.stop_projecting.assert_called_once_with(None)
+    feed.stop.assert_called_once()
 
 
 def test_a_query_that_fails_ends_a_commit_that_the_store_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
