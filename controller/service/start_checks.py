@@ -82,8 +82,9 @@ def check_topics(settings: Settings, take_over: bool = False) -> None:
 
 
 def check_writers(settings: Settings) -> None:
-    """Raise ConfigError for a writer that commits to an object store without a conditional put."""
-    root = table_root(settings)
+    """Raise ConfigError for a writer that commits to an object store without a conditional put, and for an address of
+    the store that would be refused."""
+    root = table_root(settings)  # checks the address, whoever writes
     if settings.loads.writer == "spark" and root.is_object_store:
         raise ConfigError(
             f"loads.writer = spark ({settings.origin('loads.writer')}) is not allowed with tables.root ="
