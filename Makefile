@@ -77,8 +77,8 @@ test-pulsar: setup ## On a real Apache Pulsar, with both load managers (25 minut
 test-pulsar-testbed: setup ## The local Pulsar cluster itself: its servers, security, quotas, clients and demo (30 minutes at most)
 	@$(BIN)/python -m pytest -m "pulsar and testbed" $(ARGS)
 
-test-cluster: setup ## On a Spark cluster whose workers share nothing with the driver, a Kafka cluster with ACLs, the wheel from an index (30 minutes at most)
-	@$(BIN)/python -m pytest -m cluster $(ARGS)
+test-cluster: setup ## On a Spark cluster whose workers share nothing with the driver, a Kafka cluster with ACLs, the wheel from an index (25 minutes at most)
+	@$(BIN)/python -m pytest -m cluster -n 2 --dist loadfile $(ARGS)
 
 test-ui: setup ## The page in a real browser, the distribution's Chromium (BALLAST_SCREENSHOTS=1 makes docs/images anew)
 	@$(BIN)/python -m pytest -m ui $(ARGS)
