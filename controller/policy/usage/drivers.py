@@ -7,7 +7,7 @@ round after round, so rounds are averaged and their number says nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ READING_SPREAD = 0.03  # of a reading
 LEAST_PACE = 0.005
 OUTLIER = 3.0  # standard deviations: a broker further off than this counts the less, the further it is
 UNIT_PACE = 0.2
+MOST_SHIFTED = 0.8  # of what all traffic was thought to cost
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,13 @@ def learn_drivers(drivers: Drivers | None, traffic: Floats, usage: Floats, sprea
         return Drivers(share, unit, base * mean, cost_of(totals, unit), evidence)
     unit, usual_cost = _follow(drivers, unit, totals)
     return Drivers(share, unit, base * mean, usual_cost, evidence)
+
+
+def shift_to_base(drivers: Drivers, amount: float, totals: Floats) -> Drivers:
+    """The same, if so much CPU of what all traffic [D] was thought to cost is brokers' base."""
+    cost = cost_of(totals, drivers.unit)
+    left = 1 - min(amount / cost, MOST_SHIFTED) if cost > 0 else 1.0
+    return replace(drivers, unit=drivers.unit * left, usual_cost=drivers.usual_cost * left)
 
 
 def cost_of(traffic: Floats, unit: Floats) -> float:

@@ -4,7 +4,7 @@ The difference is shared out by how uncertain each part is (a Kalman filter with
 limit says "at least": it raises estimates and never lowers one, and it makes nothing more certain. A difference that
 cannot be chance is as likely in the base (something else runs there), in the speed (the machine became slow) and in the
 bundles; which of them it was shows when bundles move. Only what is known of the very process counts: a restarted broker
-starts with the common base.
+starts anew (`bases.py`).
 
 Deterministic: sums in the order of rows, no BLAS, no transcendental functions.
 """
@@ -19,12 +19,13 @@ from types import MappingProxyType
 import numpy as np
 
 from controller.domain.load import RESOURCE_SCALES, RESOURCES
+from controller.policy.usage.bases import begin_bases, raise_bases
 from controller.policy.usage.bursts import PATIENCE, find_spikes, follow, reprice
 from controller.policy.usage.departed import describe_evidence
 from controller.policy.usage.drivers import DRIVER_COLUMNS, DRIVERS, Drivers, cost_of, learn_drivers
 from controller.policy.usage.figures import Figure
 from controller.policy.usage.lesson import SLOWEST, TINY, Bools, learn
-from controller.policy.usage.model import BASE_SPREAD, FACTOR_SPREAD, UsageModel
+from controller.policy.usage.model import FACTOR_SPREAD, UsageModel
 from controller.policy.usage.network import BYTES, follow_networks
 from controller.policy.usage.noise import follow_noise
 from controller.policy.usage.readings import follow_readings
@@ -64,9 +65,11 @@ def observe(
     telling = _telling(model, seen, full)
     usual = np.maximum(seen.usage - _peculiar(model, seen), LEAST_USUAL * seen.usage)
     spread = _spread_of_bundles(seen)
+    before = model.drivers
+    model = raise_bases(model, seen)
     drivers = learn_drivers(model.drivers, seen.traffic[telling], usual[telling], spread[telling])
-    bundles = reprice(model.bundles, _change_of_unit(model.drivers, drivers, seen))
-    model = _with_bases(replace(model, rounds=model.rounds + 1, drivers=drivers, bundles=bundles), seen)
+    bundles = reprice(model.bundles, _change_of_unit(before, drivers, seen))
+    model = begin_bases(replace(model, rounds=model.rounds + 1, drivers=drivers, bundles=bundles), seen)
     model = follow_noise(model, seen, read)
     if drivers is not None:
         model = learn(model, seen, drivers.unit, full, misread)
@@ -142,18 +145,6 @@ def _spread_of_bundles(seen: Seen) -> Floats:
     together = sum_by(seen.reporter, parts, count)
     alone = np.sqrt(sum_by(seen.reporter, parts * parts, count))
     return FACTOR_SPREAD * np.where(together > 0, alone / np.where(together > 0, together, 1.0), 1.0)
-
-
-def _with_bases(model: UsageModel, seen: Seen) -> UsageModel:
-    """New processes have the common base."""
-    brokers, limit = model.brokers, np.where(np.isfinite(seen.limit), seen.limit, 0.0)
-    new = np.isnan(brokers.base)
-    states = replace(
-        brokers,
-        base=np.where(new, model.drivers.base if model.drivers is not None else 0.0, brokers.base),
-        base_variance=np.where(new, (BASE_SPREAD * limit) ** 2, brokers.base_variance),
-    )
-    return replace(model, brokers=states)
 
 
 def _estimate(

@@ -94,6 +94,18 @@ class TestFilled:
         assert used(built)[3] >= 0.85 * np.mean(used(built))
         assert max(used(built)) <= 1.1 * np.mean(used(built))
 
+    def test_one_that_got_less_than_expected_is_filled_again(self) -> None:
+        """What arrives there costs half of what it was thought to."""
+        built = based(0, 50, 50, 50, 0)
+        for _ in range(8):
+            for move in moves(built.round()):
+                carry_out(built, move)
+                if move.target == "b3":
+                    built.brokers["b3"]["cpu_usage"] -= 1.25
+                    built.brokers[str(move.source)]["cpu_usage"] += 1.25
+            built.later()
+        assert used(built)[3] >= 0.8 * np.mean(used(built))
+
     @pytest.mark.parametrize(
         ("base", "work", "old", "new"), [(0, 20, 3, 2), (5, 20, 3, 1), (12, 8, 6, 2), (0, 15, 10, 1), (5, 20, 8, 1)]
     )

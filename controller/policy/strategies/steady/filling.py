@@ -1,5 +1,6 @@
 """Who wants filling: a broker whose bundles bring it next to nothing of what they could, at once; or, when they bring a
 little, or are hardly any and it is new, after `PATIENCE` rounds. It goes on wanting until it is close to the level.
+What it got may turn out to be less than expected: until that is known well, it wants more once it is clearly short.
 
 The last case is that of lightly used clusters. Deviations do not show it: they are measured against no less than
 LEAST_LEVEL. A broker is new until it has carried half of its share of the traffic for `PROVEN` rounds, and again after
@@ -23,6 +24,9 @@ from controller.policy.view.snapshot import Bools, Snapshot
 
 LITTLE, NOTHING = -600, -900  # of what bundles could bring
 FILLED = 120  # of the level: so close to it a broker is filled
+SHORT = 180  # of the level: so far below it one that was thought to be filled is filled again
+KNOWN = 0.03  # of the level, that its estimate may be wrong by: then it shows whether it is filled
+WANTED, UNSURE = 1, 2
 LEAST_FILLED = 100  # the same of the norm, in a lightly used cluster
 HARDLY_ANY = 0.25  # of its share of the bundles
 WORKING = 0.5  # of its share of the traffic
@@ -32,7 +36,8 @@ CLEARLY = 2.0  # standard deviations
 
 
 def judge_filling(snapshot: Snapshot, model: Model, deviation: Ints, before: Ints) -> Ints:
-    """[B x 3] of each broker: rounds that it has been low, whether it wants filling, rounds that it has worked.
+    """[B x 3] of each broker: rounds that it has been low, whether it wants filling, rounds that it has worked. UNSURE:
+    it did, and what it has is not known well yet.
 
     `deviation`: [B] in permille of the level. `before`: [B x 3] the result of the round before; 0 for new processes.
     """
@@ -44,8 +49,12 @@ def judge_filling(snapshot: Snapshot, model: Model, deviation: Ints, before: Int
     empty, enough = _judge_light(snapshot, model, held, working, worked < PROVEN)
     is_low = (deviation <= LITTLE * fillable) | empty
     low = np.where(part, np.where(is_low, low + 1, 0), low)
-    wants = (low >= PATIENCE) | (deviation <= NOTHING * fillable) | (filling > 0)
-    filling = np.where(part, wants & (deviation <= -find_slack(model.levels, model.norms)) & ~enough, filling)
+    slack = find_slack(model.levels, model.norms)
+    again = (filling == UNSURE) & (deviation <= -SHORT * model.levels / model.norms)
+    wants = (low >= PATIENCE) | (deviation <= NOTHING * fillable) | (filling == WANTED) | again
+    wants &= (deviation <= -slack) & ~enough
+    unsure = (filling > 0) & (model.doubt(1.0) > KNOWN * model.norms)
+    filling = np.where(part, np.where(wants, WANTED, np.where(unsure, UNSURE, 0)), filling)
     return np.column_stack([low, filling, worked]).astype(np.int64)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from controller.policy.strategies.steady.filling import judge_filling
+from controller.policy.strategies.steady.filling import WANTED, judge_filling
 from controller.policy.strategies.steady.model import FAR, Model
 from controller.policy.strategies.steady.usage import CPU
 from controller.policy.usage.bursts import LONGEST
@@ -90,7 +90,7 @@ def judge(snapshot: Snapshot, model: Model, tolerance: float, memory: Mapping[st
     return Timing(
         sources=sources,
         probed=probed,
-        idle=part & (filling[:, 1] > 0),
+        idle=part & (filling[:, 1] == WANTED),
         runs=runs,
         needed=np.where(above, needed, 0),
         begin=begin,

@@ -1,0 +1,57 @@
+"""What brokers use without traffic: a new process starts with the common base, which the regression of drivers tells.
+
+Brokers that are balanced hardly show it, as all use as much and have as much traffic. New processes without traffic do,
+at once, and for the others as well: several that agree raise the base of every known process, and traffic is thought to
+cost so much less. Nobody is lowered by them, and what brokers use altogether stays as it was expected. A process may be
+busy with its own start; but then it seldom uses as much as the next one, and often more than a base.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from controller.policy.usage.drivers import shift_to_base
+from controller.policy.usage.model import BASE_SPREAD, UsageModel
+from controller.policy.usage.seen import Seen, weigh
+
+LEAST_NEW = 3  # processes without traffic that show a base
+AGREE = 5.0  # standard deviations of a reading: so far apart they are at most
+LARGEST_SHOWN = 0.3  # of their limit: more is hardly a base
+NO_TRAFFIC = 0.05  # of what brokers have on average
+
+
+def raise_bases(model: UsageModel, seen: Seen) -> UsageModel:
+    """The model with what new processes without traffic show of the bases of all others."""
+    rise = np.maximum(_shown_by_new(model, seen) - np.nan_to_num(model.brokers.base, nan=np.inf), 0.0)
+    if model.drivers is None or not rise.any():
+        return model
+    drivers = shift_to_base(model.drivers, float(rise.sum()), seen.traffic.sum(axis=0))
+    return replace(model, drivers=drivers, brokers=replace(model.brokers, base=model.brokers.base + rise))
+
+
+def begin_bases(model: UsageModel, seen: Seen) -> UsageModel:
+    """The model with the common base for new processes."""
+    brokers, limit = model.brokers, np.where(np.isfinite(seen.limit), seen.limit, 0.0)
+    new = np.isnan(brokers.base)
+    states = replace(
+        brokers,
+        base=np.where(new, model.drivers.base if model.drivers is not None else 0.0, brokers.base),
+        base_variance=np.where(new, (BASE_SPREAD * limit) ** 2, brokers.base_variance),
+    )
+    return replace(model, brokers=states)
+
+
+def _shown_by_new(model: UsageModel, seen: Seen) -> float:
+    """The base that new processes without traffic show for all brokers: what the least of them uses; 0 without any."""
+    if model.drivers is None:
+        return 0.0
+    load = weigh(seen.traffic, model.drivers.unit)
+    new = np.isnan(model.brokers.base) & np.isfinite(seen.usage) & (load <= NO_TRAFFIC * load.mean())
+    usage = seen.usage[new]
+    if len(usage) < LEAST_NEW:
+        return 0.0
+    least, most = float(usage.min()), float(usage.max())
+    agree = most - least <= AGREE * model.noise * (least + most) / 2
+    return least if agree and (usage <= LARGEST_SHOWN * seen.limit[new]).all() else 0.0
