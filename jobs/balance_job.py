@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from deltalake.exceptions import DeltaError
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
@@ -23,6 +22,7 @@ from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.errors import BallastError, describe_error, without_login
+from controller.ledger.store.away import is_of_store, is_store_away
 from controller.ledger.store.conditional_put import check_conditional_put
 from controller.process.logs import configure_logs
 from controller.process.metrics import new_registry
@@ -89,7 +89,7 @@ def main(argv: Sequence[str]) -> int:
             return EXIT_INTERRUPTED
         code = exit_code(error)
         print(f"ballast: {_one_line(error, client, servers)}", file=sys.stderr, flush=True)
-        told = isinstance(error, BallastError | DeltaError) or bool(describe_kafka_in_spark(error, client, servers))
+        told = _is_plain(error) or bool(describe_kafka_in_spark(error, client, servers))
         if code == EXIT_FAILED and not told:
             log.error("the job failed", exc_info=error)
         return code
@@ -136,6 +136,8 @@ def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int
         spark.stop()
         if pid_file is not None:
             pid_file.unlink(missing_ok=True)
+        if clean:
+            log.info("stopped in good order")
 
 
 def _make_runners(
@@ -183,6 +185,13 @@ def _write_pid(path: Path | None) -> Path | None:
 
 def _one_line(error: BaseException, client: Mapping[str, object], servers: str = "") -> str:
     """Of our own errors and the table store's all of it, as the cause comes last; of Spark's what matters."""
-    if isinstance(error, BallastError | DeltaError):
+    if is_store_away(error):
+        return f"{describe_error(error)}: start again when the table store answers"
+    if _is_plain(error):
         return describe_error(error)
     return describe_spark_error(error, client, servers)
+
+
+def _is_plain(error: BaseException) -> bool:
+    """Whether its text says what happened, so that nobody needs the stack."""
+    return isinstance(error, BallastError) or is_of_store(error)

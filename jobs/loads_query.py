@@ -17,9 +17,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from tenacity import RetryCallState, Retrying, retry_if_exception, sleep_using_event, wait_exponential
 
 from controller.bus.security import reveal_secrets
-from controller.domain.errors import first_line
+from controller.domain.errors import describe_error, first_line
+from controller.ledger.store.away import is_store_away
 from controller.ledger.tables import TableRoot
 from controller.loads.settings import LoadsSettings
 from controller.process.clock import wall_ms
@@ -35,20 +37,23 @@ STOPPED = "the loads query has stopped"
 POOL = "loads"
 FETCH_BYTES = 8 * 2**20  # per partition and fetch; Kafka's default of 1 MB holds three reports of a thousand bundles
 BATCH_WAIT_S = 5.0  # for a stop to wait for the running batch: from a Kafka that hangs its records come after minutes
+MOST_PAUSE_S = 10.0  # between two tries of a batch while the table store is away
 COMMIT_WAIT_S = 2.0  # writing the batch's commit file takes some ms, on a loaded disk longer
 
 
 @dataclass
 class LoadsQuery:
-    """A running loads query. `query` is Spark's handle; `failure` is the error that ended it, if any."""
+    """A running loads query. `query` is Spark's handle; `failure` is the error that ended it, if any; `blocked`: why it
+    waits for the table store, if it does."""
 
     batch: LoadsBatch
     on_batch: Callable[[BatchReport], None] | None = None
     query: StreamingQuery = field(init=False)
     failure: BaseException | None = field(init=False, default=None)
+    blocked: str = field(init=False, default="")
     lost_records: int = field(init=False, default=0)
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
-    _stopped: bool = field(init=False, default=False)
+    _stopped: threading.Event = field(init=False, default_factory=threading.Event)
     _checked_batch: int = field(init=False, default=-1)
 
     def process(self, frame: DataFrame, batch_id: int) -> None:
@@ -56,12 +61,13 @@ class LoadsQuery:
         context = frame.sparkSession.sparkContext
         with self._lock:
             try:
-                if self._stopped:
+                if self._stopped.is_set():
                     raise Stopping(STOPPED)
                 query_id = str(context.getLocalProperty("sql.streaming.queryId"))
-                report = self.batch.process(frame, batch_id, query_id)
+                report = self._waiting_for_store()(self.batch.process, frame, batch_id, query_id)
+                self.blocked = ""
             except BaseException as error:
-                if self._stopped:  # the query's stop has cancelled it, or it came after the stop
+                if self._stopped.is_set():  # the query's stop has cancelled it, or it came after the stop
                     tell_in_one_line(context, Stopping(STOPPED))
                     raise Stopping(STOPPED) from error
                 self.failure = error
@@ -75,7 +81,7 @@ class LoadsQuery:
         A batch that starts meanwhile fails. It is run again by the next start, as is one that was given up.
         """
         ended = self._lock.acquire(timeout=BATCH_WAIT_S)
-        self._stopped = True
+        self._stopped.set()
         try:
             if ended:
                 self._lock.release()
@@ -86,6 +92,22 @@ class LoadsQuery:
             self.query.stop()
         except Exception as error:  # an interrupted stop sometimes counts as a failure; the tables are complete
             log.warning("the loads query's stop: %s", first_line(error))
+
+    def _waiting_for_store(self) -> Retrying:
+        """Runs a batch again while the table store is away, until the stop. Tables skip what they have already."""
+        return Retrying(
+            retry=retry_if_exception(is_store_away),
+            wait=wait_exponential(max=MOST_PAUSE_S),
+            sleep=sleep_using_event(self._stopped),
+            stop=lambda _: self._stopped.is_set(),
+            before_sleep=self._tell_blocked,
+            reraise=True,
+        )
+
+    def _tell_blocked(self, tried: RetryCallState) -> None:
+        error = tried.outcome.exception() if tried.outcome is not None else None
+        self.blocked = describe_error(error) if error is not None else ""
+        log.error("blocked: loads batch %d, try %d: %s", tried.args[1], tried.attempt_number, self.blocked)
 
     def finish(self) -> None:
         """Wait for the averages of the newest batch; without that, the next start makes up for them."""

@@ -75,7 +75,9 @@ class LoadsRunner:
         """Why the query is not healthy. A quiet topic is healthy: brokers may have nothing to report."""
         if self._loads is None:
             return ["loads: starting"]
-        return [f"loads: {self._loads.failure}"] if self._loads.failure is not None else []
+        if self._loads.failure is not None:
+            return [f"loads: {self._loads.failure}"]
+        return [f"loads: blocked: {self._loads.blocked}"] if self._loads.blocked else []
 
     def stop(self, clean: bool, failed: str = "") -> None:
         """Let the running batch finish and stop the query."""

@@ -23,6 +23,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from controller.domain.errors import ForeignCommit
+from controller.ledger.store.away import is_of_store
 from controller.ledger.store.room import NoRoom
 from controller.process.spark_submit import S3A
 from controller.service.loop import Stopping
@@ -80,10 +81,10 @@ def quieten(context: SparkContext) -> None:
 
 
 def tell_in_one_line(context: SparkContext, error: BaseException) -> None:
-    """Call this where a batch is about to fail. Of a full disk and of another controller the job's own line says all,
-    and a batch after the stop has nothing to say: neither py4j nor Spark shall write the stack as well, each some fifty
-    lines. The query ends with this failure, and the process with it."""
-    if isinstance(error, NoRoom | ForeignCommit | Stopping):
+    """Call this where a batch is about to fail. Of a full disk, of another controller and of the table store the job's
+    own line says all, and a batch after the stop has nothing to say: neither py4j nor Spark shall write the stack as
+    well, each some fifty lines. The query ends with this failure, and the process with it."""
+    if isinstance(error, NoRoom | ForeignCommit | Stopping) or is_of_store(error):
         log.debug("a batch failed", exc_info=error)
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
         log4j = gateway_of(context).jvm.org.apache.logging.log4j

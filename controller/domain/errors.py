@@ -39,6 +39,7 @@ _SECRET_PARAMETER = re.compile(
 _STORES_ANSWER = re.compile(r"(?:<\?xml[^>]{0,200}>\s{0,20})?<Error(?:\s[^>]{0,200})?>.{0,2000}?</Error>", re.DOTALL)
 _OF_AN_ANSWER = re.compile(r"<(?:Code|Message)>([^<]{1,1000})</")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_BRANCH = re.compile(r"\s*↳\s*")
 SHOWN_CHARS = 80  # of an offending value
 _BRIEF = reprlib.Repr()  # as `repr`, but only the beginning of what is long or deep
 _BRIEF.maxstring = _BRIEF.maxother = SHOWN_CHARS
@@ -79,7 +80,7 @@ def few_text(names: Sequence[str], most: int = 5) -> str:
 def describe_error(error: BaseException) -> str:
     """The error as one line: what it was about, if that was noted on it, and its text; without credentials."""
     text = error.text if isinstance(error, BadRecord) else str(error)
-    plain = _COLOUR.sub("", text).replace(" ↳ ", ": ")  # delta-rs draws the causes of an error as a tree
+    plain = _BRANCH.sub(": ", _COLOUR.sub("", text))  # delta-rs draws the causes of an error as a tree
     plain = _STORES_ANSWER.sub(lambda answer: ", ".join(_OF_AN_ANSWER.findall(answer[0])) or answer[0], plain)
     return without_login(" ".join(": ".join([*getattr(error, "__notes__", ()), plain]).split()))
 

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, describe_error
 from controller.ledger.delta_log import EXPIRED_UP_TO, DeltaLog, LogGone
 from controller.ledger.files import read_range
 from controller.ledger.journal_rows import oldest_seq
@@ -40,6 +40,7 @@ from controller.ledger.maintenance import (
     remove_dead_files,
 )
 from controller.ledger.snapshots import Snapshots
+from controller.ledger.store.away import is_store_away
 from controller.ledger.tables import TableRoot, as_root
 from schemas.catalog import TABLES
 from schemas.control_tables import BROKERS, CONFIG_HISTORY, CONTROL_STATE, OVERRIDES, OWNERSHIP
@@ -215,8 +216,12 @@ class CleanupThread:
             try:
                 self._cleanup.run(self._wall_ms())
                 self._after_pass(self._cleanup.tables, self._wall_ms())
-            except Exception:
-                log.exception("clean-up of the control tables failed; trying again in %.0f s", pause_s)
+            except Exception as error:
+                stack = None if is_store_away(error) else error
+                why = describe_error(error)
+                log.error(
+                    "clean-up of the control tables failed; trying again in %.0f s: %s", pause_s, why, exc_info=stack
+                )
 
 
 def _describe(tended: Tended) -> str:

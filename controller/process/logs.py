@@ -7,8 +7,9 @@ contain files and lines, never the values of variables.
 from __future__ import annotations
 
 import logging
+import re
 import sys
-from typing import TextIO
+from typing import Any, TextIO
 
 import structlog
 import structlog.tracebacks
@@ -16,6 +17,7 @@ import structlog.tracebacks
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 # At INFO these repeat what our own lines say; at DEBUG py4j logs everything sent to the JVM, including passwords.
 QUIET = ("kafka", "uvicorn", "httpx", "httpcore", "asyncio", "py4j")
+_COLOUR = re.compile(r"(?:\x1b|\\u001b)\[[0-9;]*m")
 # Tracebacks must not contain the values of variables, which may be passwords.
 _NO_LOCALS = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 
@@ -41,7 +43,7 @@ def configure_logs(level: str = "info", json_lines: bool = True, stream: TextIO 
     )
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[*shared, _bind(bound)],
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last, _without_colours],
     )
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(formatter)
@@ -56,6 +58,11 @@ def configure_logs(level: str = "info", json_lines: bool = True, stream: TextIO 
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+def _without_colours(logger: structlog.typing.WrappedLogger, name: str, line: Any) -> str:
+    """The line as rendered, without the colours of delta-rs's errors: `\\u001b` where it is JSON."""
+    return _COLOUR.sub("", line)
 
 
 def _bind(fields: dict[str, str]) -> structlog.typing.Processor:

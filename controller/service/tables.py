@@ -11,6 +11,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
+from itertools import count
 
 from deltalake.exceptions import DeltaError
 
@@ -20,13 +21,14 @@ from controller.config.settings import Settings
 from controller.control.context import Evidence
 from controller.control.step_decisions import StepEvidence
 from controller.domain.entries import Entry
-from controller.domain.errors import ForeignCommit, OutcomeUnknown
+from controller.domain.errors import ForeignCommit, OutcomeUnknown, describe_error
 from controller.domain.state import ClusterState
 from controller.ledger.append import append
 from controller.ledger.cleanup import CleanupThread, ControlCleanup, Kept
 from controller.ledger.evidence import write_evidence, write_step_decisions
 from controller.ledger.journal_commit import Journal
 from controller.ledger.snapshots import load_state
+from controller.ledger.store.away import is_store_away
 from controller.ledger.store.room import NoRoom
 from controller.ledger.tables import TableRoot, as_root
 from controller.process.clock import wall_ms
@@ -110,21 +112,30 @@ class ControlTables:
         """Append rows of rounds, decisions and scores, which count once the journal names their attempt.
 
         A failed try may have left rows, so the next one is a new attempt. Returns failed attempt id -> the id that the
-        journal must name instead. Raises the error of the last of EVIDENCE_TRIES.
+        journal must name instead. Raises the error of the last of EVIDENCE_TRIES; a store that is away is waited for.
         """
         renamed = {}
         for found in evidence:
             first = found.attempt_id
-            for again in range(1, EVIDENCE_TRIES + 1):
+            for again in count(1):
                 try:
                     write_evidence(self._tables, found, wall_ms, durations_ms.get(found.result.round_id))
                     break
                 except (DeltaError, OSError) as error:
-                    log.warning("evidence of round %s, try %d: %s", found.result.round_id, again, error)
-                    if again == EVIDENCE_TRIES or self._give_up.wait(EVIDENCE_PAUSE_S * again):
+                    if not self._may_try_again(error, found.result.round_id, again):
                         raise
                     found.attempt_id = renamed[first] = f"{first}-{again}"
         return renamed
+
+    def _may_try_again(self, error: Exception, round_id: str, tried: int) -> bool:
+        """Whether to write a round's evidence again, after a pause. A store that is away is waited for, as is a
+        commit's outcome."""
+        away = is_store_away(error)
+        blocked = "blocked: " if away else ""
+        log.warning("%sevidence of round %s, try %d: %s", blocked, round_id, tried, describe_error(error))
+        self._metrics.commit_blocked.set(int(away))
+        pause_s = EVIDENCE_PAUSE_S * min(tried, EVIDENCE_TRIES)
+        return (away or tried < EVIDENCE_TRIES) and not self._give_up.wait(pause_s)
 
     def append_decisions(self, found: StepEvidence) -> None:
         """Append the step's own decisions, before the commit that names them. A table that cannot be written stops

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import signal
@@ -14,29 +15,103 @@ from unittest.mock import MagicMock
 import pytest
 from deltalake.exceptions import DeltaError
 from prometheus_client import CollectorRegistry
+from tenacity import wait_none
 
 from controller.config.settings import Settings
 from controller.domain.errors import ConfigError, OutcomeUnknown
 from controller.domain.state import ClusterState
 from controller.ledger.maintenance import Tended
+from controller.process.logs import configure_logs
 from controller.service.arguments import parse_arguments
-from jobs import balance_job, maintain_job
+from controller.service.loop import Stopping
+from jobs import balance_job, loads_query, maintain_job
 from jobs.balance_job import _one_line
 from jobs.control_query import remove_old_checkpoints
 from jobs.control_runner import ControlRunner
+from jobs.loads_query import LoadsQuery
 from jobs.loads_runner import LoadsRunner
 from jobs.signals import StartInterrupt
 
 
 def test_a_table_store_that_fails_is_told_with_its_cause() -> None:
     """delta-rs draws the causes as a tree, the last of which says what happened."""
-    error = DeltaError("Generic S3 error\n\x1b[31m↳\x1b[0m error sending request\n\x1b[31m↳\x1b[0m Connection refused")
+    error = DeltaError("Generic S3 error\n\x1b[31m↳\x1b[0m Error performing GET\n\x1b[31m↳\x1b[0m 403 Forbidden")
     error.add_note("table s3://lake/ballast/_probe")
     line = _one_line(error, {})
     assert "\n" not in line
     assert "\x1b" not in line
     assert line.startswith("table s3://lake/ballast/_probe: Generic S3 error")
-    assert line.endswith("Connection refused")
+    assert line.endswith("403 Forbidden")
+
+
+def test_a_table_store_that_is_away_is_told_as_such() -> None:
+    """delta-rs raises a plain OSError then."""
+    error = OSError(
+        "Kernel error -> Generic S3 error\n \x1b[31m↳\x1b[0m Error performing GET http://127.0.0.1:1/lake\n"
+        " \x1b[31m↳\x1b[0m HTTP error\n \x1b[31m↳\x1b[0m error sending request\n \x1b[31m↳\x1b[0m Connection refused"
+    )
+    error.add_note("table s3://lake/ballast/broker_panes")
+    assert _one_line(error, {}) == (
+        "table s3://lake/ballast/broker_panes: Kernel error -> Generic S3 error: Error performing GET "
+        "http://127.0.0.1:1/lake: HTTP error: error sending request: Connection refused: start again when the table "
+        "store answers"
+    )
+
+
+@pytest.mark.parametrize("json_lines", [True, False])
+def test_a_log_has_none_of_the_colours_of_errors(json_lines: bool) -> None:
+    """Neither where the text of an error is logged, nor in its traceback."""
+    stream, said = io.StringIO(), "Generic S3 error\n \x1b[31m↳\x1b[0m Connection refused"
+    configure_logs("info", json_lines, stream)
+    try:
+        raise OSError(said)
+    except OSError as error:
+        logging.getLogger("ballast").error("the table cannot be read: %s", error, exc_info=error)
+    assert "Connection refused" in stream.getvalue()
+    assert "[31m" not in stream.getvalue()
+
+
+class Batches:
+    """Batches that fail with these errors before one succeeds."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.tries = 0
+
+    def process(self, frame: object, batch_id: int, query_id: str) -> str:
+        self.tries += 1
+        if self.errors:
+            raise self.errors.pop(0)
+        return "the report"
+
+
+AWAY = OSError("Kernel error -> Generic S3 error: HTTP error: error sending request")
+
+
+class TestLoadsOfAStoreThatIsAway:
+    def test_the_batch_runs_again_until_the_store_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(loads_query, "wait_exponential", lambda max: wait_none())
+        heard: list[object] = []
+        batches = Batches(*[AWAY] * 9)
+        loads = LoadsQuery(batches, heard.append)  # type: ignore[arg-type]
+        monkeypatch.setattr(loads, "_publish", heard.append)
+        loads.process(MagicMock(), 7)
+        assert (batches.tries, heard, loads.failure, loads.blocked) == (10, ["the report"], None, "")
+
+    def test_any_other_error_ends_the_query(self) -> None:
+        error = OSError("Kernel error -> the operation lacked the necessary privileges")
+        loads = LoadsQuery(Batches(error))  # type: ignore[arg-type]
+        with pytest.raises(OSError, match="privileges"):
+            loads.process(MagicMock(), 7)
+        assert loads.failure is error
+
+    def test_a_stop_does_not_wait_for_the_store(self) -> None:
+        loads = LoadsQuery(Batches(*[AWAY] * 99))  # type: ignore[arg-type]
+        runner = MagicMock(_loads=loads)
+        threading.Timer(0.2, loads._stopped.set).start()
+        with pytest.raises(Stopping):
+            loads.process(MagicMock(), 7)
+        assert "error sending request" in LoadsRunner.troubles(runner)[0]
 
 
 def test_a_right_that_kafka_misses_is_told_by_who_lacks_it() -> None:

@@ -377,6 +377,25 @@ def test_evidence_whose_first_tries_failed_counts_once(world: World) -> None:
     assert journal_of(world) == state
 
 
+def test_evidence_waits_for_a_store_that_is_away(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a commit does: the process does not end because the store is away for a minute."""
+    write, tries = control_tables.write_evidence, 3 * control_tables.EVIDENCE_TRIES
+    left = iter(range(tries))
+
+    def write_later(*given: object) -> None:
+        if next(left, None) is not None:
+            raise OSError("Kernel error -> Generic S3 error\n ↳ HTTP error\n ↳ error sending request")
+        write(*given)
+
+    monkeypatch.setattr(control_tables, "write_evidence", write_later)
+    monkeypatch.setattr(control_tables, "EVIDENCE_PAUSE_S", 0.001)
+    world.loop.add_round(round_of(10_000), 7)
+    state = world.run(world.heartbeat())
+    assert (state.rounds, world.loop.failure) == (1, None)
+    assert read_joined(world.folder / "tables", "rounds").num_rows == 1
+    assert world.loop.metrics.commit_blocked._value.get() == 0
+
+
 def test_a_challenger_that_comes_while_its_round_is_written_keeps_its_duration(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

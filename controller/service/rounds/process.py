@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import time
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -23,6 +24,7 @@ from controller.domain.errors import BallastError, describe_error
 from controller.domain.state import ClusterState
 from controller.ledger.follower import Follower
 from controller.ledger.loads import LoadsProgressWatch
+from controller.ledger.store.away import is_store_away
 from controller.policy.round import learn_and_decide
 from controller.policy.usage.judged import Judged
 from controller.policy.usage.shift import Shift
@@ -69,6 +71,17 @@ def run_worker(pipe: Connection, settings: Settings, every_round: bool) -> None:
     os.nice(NICENESS)
     configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name, process="rounds")
     use_installed_strategies()
+    try:
+        _answer(pipe, settings, every_round)
+    except (OSError, DeltaError) as error:
+        if not is_store_away(error):
+            raise
+        log.error("no rounds while the table store is away: %s", describe_error(error))
+        sys.exit(1)
+
+
+def _answer(pipe: Connection, settings: Settings, every_round: bool) -> None:
+    """Compute rounds until the other end of the pipe is closed."""
     rounds = Rounds(settings, every_round)
     said_s = 0.0
     try:
