@@ -59,7 +59,7 @@ def test_a_full_disk_or_another_controller_has_no_stack_and_a_bug_has_one(
 def test_a_batch_after_the_stop_has_no_stack(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     """In an object store the batch before takes longer to end than a stop waits, so that Spark begins this one."""
     loads = LoadsQuery(Failing(ValueError("nobody gets here")))  # type: ignore[arg-type]
-    loads._stopped = True
+    loads._stopped.set()
     loads.query = spark.readStream.format("rate").load().writeStream.foreachBatch(loads.process).start()
     with pytest.raises(Exception, match=STOPPED):
         loads.query.awaitTermination(60)
