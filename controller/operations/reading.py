@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import logging
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -15,7 +18,7 @@ from controller.config.places import check_old_place
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
 from controller.domain.entries import Entry, Kind
-from controller.domain.errors import BallastError
+from controller.domain.errors import BallastError, without_login
 from controller.domain.state import METADATA, ClusterState
 from controller.ledger.files import read_range, retry_on_vacuum
 from controller.ledger.partial.outline import Outline, load_outline
@@ -24,6 +27,9 @@ from controller.operations.capture.about import slice_end_ms
 from controller.process.paths import RUN, START_DEMO
 from schemas.catalog import TABLES
 from schemas.journal import JOURNAL
+
+log = logging.getLogger(__name__)
+SILENT_S = 5.0
 
 
 class NoTables(BallastError):
@@ -46,6 +52,18 @@ def no_tables(root: str, file: Path | None = None) -> NoTables:
     )
 
 
+@contextmanager
+def _telling_silence(root: str) -> Iterator[None]:
+    """Say that the store of the tables does not answer, while it is asked: an object store may be for minutes."""
+    timer = threading.Timer(SILENT_S, log.warning, ("the table store of %s does not answer yet", without_login(root)))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 class Reader:
     """Reads the tables of one cluster at their newest versions.
 
@@ -59,7 +77,9 @@ class Reader:
         self._kept: dict[str, DeltaTable] | None = {} if at_once else None
         self.root = table_root(settings)
         self.window_ms = 1_000 * (settings.loads.short_horizon_s + settings.loads.pane_s)
-        if not self.root.exists("journal"):
+        with _telling_silence(self.root.root):
+            found = self.root.exists("journal")
+        if not found:
             raise no_tables(self.root.root, settings.file)
 
     @cached_property

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from controller.config.settings import Settings
 from controller.ledger.store.away import is_of_store, is_store_away
 from controller.ledger.tables import TableRoot
+from controller.operations import reading
+from controller.operations.reading import Reader
 from tests.component.object_store.conftest import Store
 
 SOON = {"max_retries": "1", "retry_timeout": "2s", "timeout": "1s"}
@@ -38,6 +41,20 @@ def test_one_that_never_answers_is_away(root: TableRoot) -> None:
         mute.listen()
         error = error_of(root, f"http://127.0.0.1:{mute.getsockname()[1]}")
     assert is_store_away(error), str(error)
+
+
+def test_who_reads_is_told_that_it_does_not_answer(
+    root: TableRoot, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(reading, "SILENT_S", 0.2)
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        options = {**root.storage_options, **SOON, "aws_endpoint": f"http://127.0.0.1:{mute.getsockname()[1]}"}
+        settings = Settings.model_validate({"tables": {"root": root.root, "storage_options": options}})
+        with pytest.raises(OSError, match="timed out"):
+            Reader(settings)
+    assert f"the table store of {root.root} does not answer yet" in caplog.text
 
 
 def test_one_that_is_overloaded_is_away(root: TableRoot, store: Store) -> None:
