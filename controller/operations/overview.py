@@ -83,7 +83,7 @@ def status(
         "last_round": _last_round(view or EvidenceView(reader), now_ms),
         "loads": {
             "newest_event_ms": progress.newest_event_ms if progress else None,
-            "lag_ms": now_ms - progress.newest_event_ms if progress else None,
+            "lag_ms": max(0, now_ms - progress.newest_event_ms) if progress else None,  # read after `now_ms`
         },
         "quarantined_last_hour": _quarantined(reader, now_ms - HOUR_MS),
         "alarms_last_hour": [alarm_row(e) for e in recent if _alarms(e)],

@@ -26,7 +26,7 @@ def doctor(
 ) -> None:
     """Check tables, clocks, loads, rounds, versions, disk and Kafka: each finding with its remedy. Changes nothing."""
     settings = settings_of(conf, profile, sets)
-    found = examine(settings, wall_ms(), offline)
+    found = examine(settings, wall_ms, offline)
     counts = Counter(finding.severity for finding in found)
     if as_json:
         emit_json(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from controller.ledger.loads_progress import loads_progress
-from controller.operations.doctor.finding import Finding, Page, fine, severe, warning
+from controller.operations.doctor.finding import Clock, Finding, Page, fine, severe, warning
 from controller.operations.reading import Reader
 from controller.operations.text import count_text, duration_text, time_text
 
@@ -17,11 +17,11 @@ STEP_MS = 1_000  # back, between two entries of one controller: less is rounding
 AHEAD_MS = 5_000
 
 
-def check_clocks(reader: Reader, now_ms: int) -> Iterator[Finding]:
+def check_clocks(reader: Reader, clock: Clock) -> Iterator[Finding]:
     """The journal's last day, and the newest times of all."""
-    entries = reader.rows("journal", "at_ms", above=now_ms - DAY_MS, columns=["seq", "instance", "at_ms"])
+    entries = reader.rows("journal", "at_ms", above=clock() - DAY_MS, columns=["seq", "instance", "at_ms"])
     entries = entries.sort_by("seq")
-    found = [*_check_steps(entries), *_check_future(reader, entries, now_ms)]
+    found = [*_check_steps(entries), *_check_future(reader, entries, clock)]
     yield from found
     if not found:
         looked_at = count_text(entries.num_rows, "entry", "entries")
@@ -50,13 +50,13 @@ def _check_steps(entries: pa.Table) -> Iterator[Finding]:
         yield warning("clocks", text, remedy, Page.CHECKS)
 
 
-def _check_future(reader: Reader, entries: pa.Table, now_ms: int) -> Iterator[Finding]:
+def _check_future(reader: Reader, entries: pa.Table, clock: Clock) -> Iterator[Finding]:
     """Times ahead of this machine's clock."""
-    newest = pc.max(entries["at_ms"]).as_py()
+    newest, now_ms = pc.max(entries["at_ms"]).as_py(), clock()
     if newest is not None and newest > now_ms + AHEAD_MS:
         text = f"the journal's newest entry is {duration_text(newest - now_ms)} ahead of this machine's clock"
         yield severe("clocks", text, "set the clock of this machine, or of the controller's", Page.CHECKS)
-    progress = loads_progress(reader.root)
+    progress, now_ms = loads_progress(reader.root), clock()
     if progress is not None and progress.newest_event_ms > now_ms + AHEAD_MS:
         ahead = duration_text(progress.newest_event_ms - now_ms)
         text = f"the newest load report is {ahead} ahead of this machine's clock; Kafka stamps the reports"

@@ -14,7 +14,7 @@ from controller.domain.state import LIVE, METADATA, ClusterState
 from controller.ledger.loads_progress import loads_progress
 from controller.operations.adoption_text import adoption_text
 from controller.operations.bundles import LET_ONE_TAKE, find_order_obstacle, nobody_takes_text
-from controller.operations.doctor.finding import Finding, Page, fine, note, severe, warning
+from controller.operations.doctor.finding import Clock, Finding, Page, fine, note, severe, warning
 from controller.operations.evidence_view import EvidenceView, no_rounds_text
 from controller.operations.overview import BAD_PER_HOUR, ROUNDS_MISSED
 from controller.operations.quarantine import count_rules, quarantined
@@ -74,7 +74,7 @@ def check_snapshot(reader: Reader, state: ClusterState, settings: Settings) -> I
         yield warning("tables", text, "see ballast_projection_failures and the controller's log", Page.WATCH)
 
 
-def check_loads(reader: Reader, state: ClusterState, settings: Settings, now_ms: int) -> Iterator[Finding]:
+def check_loads(reader: Reader, state: ClusterState, settings: Settings, clock: Clock) -> Iterator[Finding]:
     """Whether load reports arrive: the way from agents through Kafka and the loads query of the Spark job."""
     progress = loads_progress(reader.root)
     late_ms = 1_000 * (settings.rounds.round_interval_s + settings.loads.pane_s) + settings.rounds.late_allowance_ms
@@ -86,7 +86,7 @@ def check_loads(reader: Reader, state: ClusterState, settings: Settings, now_ms:
         if state.live_brokers():
             yield severe("loads", "no load report was ever committed, so no round can run", remedy, Page.NO_ROUNDS)
         return
-    age_ms = now_ms - progress.newest_event_ms
+    age_ms = max(0, clock() - progress.newest_event_ms)
     text = f"the newest load report is {duration_text(age_ms)} old"
     if age_ms <= late_ms:
         yield fine("loads", text)
@@ -97,7 +97,7 @@ def check_loads(reader: Reader, state: ClusterState, settings: Settings, now_ms:
         yield note("loads", f"{text}: as old as the cluster's stop")
 
 
-def check_rounds(view: EvidenceView, state: ClusterState, settings: Settings, now_ms: int) -> Iterator[Finding]:
+def check_rounds(view: EvidenceView, state: ClusterState, settings: Settings, clock: Clock) -> Iterator[Finding]:
     """Whether rounds run."""
     try:
         last = next((row for row in view.rounds() if not row["challenger"]), None)
@@ -109,7 +109,7 @@ def check_rounds(view: EvidenceView, state: ClusterState, settings: Settings, no
     if last is None:
         yield note("rounds", no_rounds_text(state))
         return
-    age_ms = now_ms - last["wall_ms"]
+    age_ms = clock() - last["wall_ms"]
     text = f"the last round, {last['round_id']}, ran {duration_text(age_ms)} ago"
     if not state.controller_running or age_ms <= ROUNDS_MISSED * interval_ms:
         yield fine("rounds", text)
@@ -159,9 +159,9 @@ def check_pulsar(state: ClusterState, settings: Settings) -> Iterator[Finding]:
         yield note("pulsar", f"in mode live no orders would be sent: {obstacle} (`ballast pulsar check`); {adopted}")
 
 
-def check_quarantine(reader: Reader, now_ms: int) -> Iterator[Finding]:
+def check_quarantine(reader: Reader, clock: Clock) -> Iterator[Finding]:
     """Whether records broke rules in the last hour."""
-    rows = quarantined(reader, now_ms - HOUR_MS)
+    rows = quarantined(reader, clock() - HOUR_MS)
     if not rows:
         yield fine("quarantine", "no record broke a rule in the last hour")
         return

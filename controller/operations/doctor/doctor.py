@@ -27,7 +27,7 @@ from controller.operations.doctor.cluster import (
     check_snapshot,
     check_versions,
 )
-from controller.operations.doctor.finding import Finding, Page, note, severe
+from controller.operations.doctor.finding import Clock, Finding, Page, note, severe
 from controller.operations.doctor.host import check_disks
 from controller.operations.doctor.store import check_store
 from controller.operations.doctor.tables import REPAIR, check_tables
@@ -41,22 +41,24 @@ CONNECT_S = 2.0
 Check = Callable[[], Iterable[Finding]]
 
 
-def examine(settings: Settings, now_ms: int, offline: bool) -> list[Finding]:
-    """The findings of all checks, severe ones first. `offline`: ask tables and disks only."""
+def examine(settings: Settings, clock: Clock, offline: bool) -> list[Finding]:
+    """The findings of all checks, severe ones first, and a cause before what follows from it. `offline`: ask tables and
+    disks only. `clock`: asked after each fact was read, as a store or a Kafka may take long to tell it."""
     state: ClusterState | None = None
     over = ""
     checks: list[tuple[str, Check]] = [("disk", lambda: check_disks(settings))]
+    of_tables: list[tuple[str, Check]] = []
     found: list[Finding] = []
     if (end_ms := slice_end_ms(settings.tables.root)) is not None:
-        now_ms = min(now_ms, end_ms)
-        text = f"these tables are a captured slice: all below is as of its end, {time_text(now_ms)} UTC"
+        clock = partial(_stopped_clock, clock, end_ms)
+        text = f"these tables are a captured slice: all below is as of its end, {time_text(clock())} UTC"
         found.append(note("slice", text))
     try:
         reader = Reader(settings)
         checks.append(("tables", lambda: check_tables(reader.root)))
         state = reader.state()
         over = _SLICE_RUNS_NOTHING if end_ms is not None else _find_end(settings, state, offline)
-        checks += _checks_of_tables(reader, state, settings, now_ms, over)
+        of_tables = list(_checks_of_tables(reader, state, settings, clock, over))
     except NoTables as error:
         found.append(severe("tables", str(error), "if there were tables here, see the page", Page.NO_TABLES))
     except (BallastError, DeltaError, OSError) as error:
@@ -64,7 +66,8 @@ def examine(settings: Settings, now_ms: int, offline: bool) -> list[Finding]:
     if not over and not offline and state is not None:
         checks.append(("store", partial(check_store, settings, state)))
     if not over:
-        checks.append(("kafka", (lambda: _NOT_ASKED) if offline else (lambda: _check_kafka(settings, state, now_ms))))
+        checks.append(("kafka", (lambda: _NOT_ASKED) if offline else (lambda: _check_kafka(settings, state, clock))))
+    checks += of_tables
     for name, check in checks:
         found += _guarded(name, check)
     once = dict.fromkeys(found)  # a damaged table is found by whoever reads it
@@ -75,19 +78,23 @@ _SLICE_RUNS_NOTHING = "no controller ran at the end of the slice, which needs no
 _NOT_ASKED = [note("kafka", "not asked (--offline): topics, lag, silent agents and the job's Spark are not known")]
 
 
+def _stopped_clock(clock: Clock, end_ms: int) -> int:
+    return min(clock(), end_ms)
+
+
 def _checks_of_tables(
-    reader: Reader, state: ClusterState, settings: Settings, now_ms: int, over: str
+    reader: Reader, state: ClusterState, settings: Settings, clock: Clock, over: str
 ) -> Iterator[tuple[str, Check]]:
     view = EvidenceView(reader)
     yield "controller", lambda: check_controller(reader, state, over)
     yield "agents", lambda: check_brokers(state, view)
     yield "tables", lambda: check_snapshot(reader, state, settings)
-    yield "clocks", lambda: check_clocks(reader, now_ms)
-    yield "loads", lambda: check_loads(reader, state, settings, now_ms)
-    yield "rounds", lambda: check_rounds(view, state, settings, now_ms)
+    yield "clocks", lambda: check_clocks(reader, clock)
+    yield "loads", lambda: check_loads(reader, state, settings, clock)
+    yield "rounds", lambda: check_rounds(view, state, settings, clock)
     yield "versions", lambda: check_versions(reader, state)
     yield "pulsar", lambda: check_pulsar(state, settings)
-    yield "quarantine", lambda: check_quarantine(reader, now_ms)
+    yield "quarantine", lambda: check_quarantine(reader, clock)
 
 
 def _find_end(settings: Settings, state: ClusterState, offline: bool) -> str:
@@ -99,10 +106,10 @@ def _find_end(settings: Settings, state: ClusterState, offline: bool) -> str:
     return OVER if why_unreachable(settings.kafka.bootstrap_servers.split(","), CONNECT_S) else ""
 
 
-def _check_kafka(settings: Settings, state: ClusterState | None, now_ms: int) -> Iterable[Finding]:
+def _check_kafka(settings: Settings, state: ClusterState | None, clock: Clock) -> Iterable[Finding]:
     from controller.operations.doctor.kafka import check_kafka  # the client library, not with --offline
 
-    return check_kafka(settings, state, now_ms)
+    return check_kafka(settings, state, clock)
 
 
 def _guarded(name: str, check: Check) -> Iterator[Finding]:

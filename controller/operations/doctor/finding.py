@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
+
+Clock = Callable[[], int]  # ms since the epoch, of this machine
 
 
 class Severity(str, Enum):

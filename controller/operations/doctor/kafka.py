@@ -21,7 +21,7 @@ from controller.domain.errors import BadRecord, BallastError, ConfigError, descr
 from controller.domain.events import Heartbeat, parse_heartbeat
 from controller.domain.ids import Session
 from controller.domain.state import METADATA, ClusterState, is_foreign
-from controller.operations.doctor.finding import Finding, Page, fine, note, severe, warning
+from controller.operations.doctor.finding import Clock, Finding, Page, fine, note, severe, warning
 from controller.operations.liveness import SILENT_AFTER_MS, Heard, engine_text, last_word
 from controller.operations.text import count_text, duration_text
 
@@ -30,7 +30,7 @@ LISTEN_BACK_MS = 20_000  # of heartbeats, which come every few seconds
 LAG_RECORDS = 1_000
 
 
-def check_kafka(settings: Settings, state: ClusterState | None, now_ms: int) -> Iterator[Finding]:
+def check_kafka(settings: Settings, state: ClusterState | None, clock: Clock) -> Iterator[Finding]:
     """Everything that Kafka tells. `state`: of the journal; None where there is none to compare with."""
     kafka = settings.kafka
     try:
@@ -40,7 +40,7 @@ def check_kafka(settings: Settings, state: ClusterState | None, now_ms: int) -> 
         yield severe("kafka", str(error), remedy + _without_kafka(state), Page.CLUSTER)
         return
     try:
-        yield from _check_answering(settings, state, now_ms)
+        yield from _check_answering(settings, state, clock)
     except NoRight as error:
         yield severe("kafka", str(error), "give this login the rights of a viewer", Page.RIGHTS)
     except KafkaError as error:
@@ -58,7 +58,7 @@ def _without_kafka(state: ClusterState | None) -> str:
     return f"Reference brokers and sharded services stop serving {ours}; Pulsar's brokers serve on"
 
 
-def _check_answering(settings: Settings, state: ClusterState | None, now_ms: int) -> Iterator[Finding]:
+def _check_answering(settings: Settings, state: ClusterState | None, clock: Clock) -> Iterator[Finding]:
     """The checks of a Kafka that answers. Raises KafkaError, BallastError."""
     kafka, names = settings.kafka, settings.kafka.topics
     yield from judge_cluster(cluster_id(kafka.bootstrap_servers, kafka.client, ANSWER_MS), state)
@@ -71,7 +71,7 @@ def _check_answering(settings: Settings, state: ClusterState | None, now_ms: int
         owner = newest_owner(kafka.bootstrap_servers, names.owner, kafka.client, ANSWER_MS)
         yield from judge_owner(owner, state)
     heard = last_word(kafka.bootstrap_servers, kafka.client, names, ANSWER_MS)
-    yield from judge_controller(heard, state, now_ms)
+    yield from judge_controller(heard, state, clock())
     if any(topic in facts for topic in names.all_heartbeats):
         yield from judge_agents(_hear_agents(settings, names, facts), state, settings.control.lag_limit_entries)
     topics = tuple(name for name in names.control if name in facts and name not in names.all_heartbeats)

@@ -7,6 +7,7 @@ import shutil
 import socket
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -20,11 +21,13 @@ from controller.domain.ids import Session
 from controller.domain.state import JOURNAL, METADATA, PAUSED, Broker, ClusterState
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
+from controller.operations.doctor import doctor
 from controller.operations.doctor import kafka as kafka_checks
 from controller.operations.doctor import tables as table_checks
+from controller.operations.doctor.clocks import check_clocks
 from controller.operations.doctor.cluster import check_brokers, check_rounds
 from controller.operations.doctor.doctor import examine
-from controller.operations.doctor.finding import Finding, Page, Severity
+from controller.operations.doctor.finding import Finding, Page, Severity, severe
 from controller.operations.doctor.host import judge_disk
 from controller.operations.doctor.kafka import judge_agents, judge_cluster, judge_controller, judge_lag, judge_topics
 from controller.operations.doctor.store import check_store
@@ -56,7 +59,7 @@ def examined(
     settings._profile = profile or run.settings.profile
     if root is not None:
         settings = settings.model_copy(update={"tables": settings.tables.model_copy(update={"root": root.root})})
-    return examine(settings, now_ms or run.now_ms, offline=True)
+    return examine(settings, lambda: now_ms or run.now_ms, offline=True)
 
 
 def bad(found: list[Finding], check: str) -> list[Finding]:
@@ -121,7 +124,7 @@ def test_what_no_kafka_means_for_clients_depends_on_who_decides_ownership(
     monkeypatch.setattr(kafka_checks, "check_answers", fail)
     broker = Broker("b1:8080", Session("b1:8080", 1, "n", 1), {"authority": authority})
     state = ClusterState(brokers={broker.id: broker} if authority else {})
-    (found,) = kafka_checks.check_kafka(run.settings, state, run.now_ms)
+    (found,) = kafka_checks.check_kafka(run.settings, state, lambda: run.now_ms)
     assert told in found.remedy
     assert not_told not in found.remedy
 
@@ -134,7 +137,7 @@ def test_a_kafka_that_refuses_this_login_is_a_finding_with_the_page_on_rights(
 
     monkeypatch.setattr(kafka_checks, "check_answers", lambda *_: None)
     monkeypatch.setattr(kafka_checks, "cluster_id", refuse)
-    (found,) = kafka_checks.check_kafka(run.settings, None, run.now_ms)
+    (found,) = kafka_checks.check_kafka(run.settings, None, lambda: run.now_ms)
     assert (found.severity, found.page) == (Severity.SEVERE, Page.RIGHTS.value)
     assert "User:dash (kafka.client) lacks the right Read on topic owner" in found.text
 
@@ -204,13 +207,36 @@ def test_times_in_the_future_are_found(run: ShortRun) -> None:
     assert any("the newest load report is " in f.text for f in found)
 
 
+def test_a_store_that_is_slow_makes_no_clock_wrong(run: ShortRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read was written after the reading began."""
+    at_ms, rows = [run.now_ms - 600_000], Reader.rows
+
+    def read_slowly(self: Reader, *given: Any, **more: Any) -> Any:
+        found = rows(self, *given, **more)
+        at_ms[0] = run.now_ms
+        return found
+
+    monkeypatch.setattr(Reader, "rows", read_slowly)
+    assert [finding.severity for finding in check_clocks(Reader(run.settings), lambda: at_ms[0])] == [Severity.OK]
+
+
+def test_a_controller_that_is_silent_comes_before_the_reports_that_nobody_reads(
+    run: ShortRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent = severe("controller", "the controller is silent", "start it", Page.CONTROLLER)
+    monkeypatch.setattr(doctor, "_check_kafka", lambda *_: [silent])
+    monkeypatch.setattr(doctor, "_find_end", lambda *_: "")
+    found = examine(run.settings, lambda: run.now_ms + 600_000, offline=False)
+    assert [f.check for f in found if f.severity is Severity.SEVERE][:2] == ["controller", "loads"]
+
+
 def test_a_stopped_controller_and_missing_rounds_are_found(run: ShortRun, broken: TableRoot) -> None:
     late = examined(run, now_ms=run.now_ms + 3_600_000)
     (rounds,) = bad(late, "rounds")
     assert (rounds.page, "where one is due every 10.0 s" in rounds.text) == (Page.NO_ROUNDS.value, True)
     paused = replace(run.state, mode=PAUSED)  # in which rounds run all the same
     view = EvidenceView(Reader(run.settings))
-    assert list(check_rounds(view, paused, run.settings, run.now_ms + 3_600_000)) == [rounds]
+    assert list(check_rounds(view, paused, run.settings, lambda: run.now_ms + 3_600_000)) == [rounds]
     last = Journal(broken).read_since(0)[-1]
     stopped = Entry(last.seq + 1, Kind.CONTROLLER_STOPPED, last.instance, last.batch + 1, run.now_ms)
     Journal(broken).commit([stopped], last.instance, last.batch + 1)
