@@ -5,6 +5,7 @@ A failed query ends the process. A supervisor restarts it, and it continues wher
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
@@ -21,7 +22,7 @@ from controller.config.http_access import http_access
 from controller.config.load import load_settings
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
-from controller.domain.errors import BallastError, describe_error, without_login
+from controller.domain.errors import BallastError, PortTaken, describe_error, without_login
 from controller.ledger.store.away import is_of_store, is_store_away
 from controller.ledger.store.conditional_put import check_conditional_put
 from controller.process.logs import configure_logs
@@ -78,7 +79,8 @@ def main(argv: Sequence[str]) -> int:
         settings = load_settings(arguments.conf, arguments.profile, arguments.overrides)
         configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
         client, servers = settings.kafka.client, settings.kafka.bootstrap_servers
-        check_job(settings, arguments.checkpoint, arguments.pid_file)
+        with contextlib.suppress(*[PortTaken] * arguments.take_over):  # by the controller that is replaced
+            check_job(settings, arguments.checkpoint, arguments.pid_file)
         tables, checkpoints = settings.tables, arguments.checkpoint or settings.tables.checkpoints
         log.info("tables at %s, checkpoints at %s", *map(without_login, (tables.root, checkpoints)))
         check_conditional_put(table_root(settings))  # whichever queries run: both write tables
@@ -112,6 +114,7 @@ def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int
         registry,
         lambda: [t for runner in runners for t in runner.troubles()],
         http_access(settings),
+        wait=arguments.take_over,
     )
     pid_file = _write_pid(arguments.pid_file)
     clean, failed = False, ""
@@ -120,8 +123,8 @@ def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int
         for runner in runners:
             if not stop.is_set():
                 runner.start(spark)
-        log.info("running: pid %d takes SIGTERM; health and metrics at %s", os.getpid(), server.url)
-        _watch(runners, stop, engine)
+        log.info("running: pid %d takes SIGTERM; health and metrics at %s", os.getpid(), server.url or "no port yet")
+        _watch(runners, stop, engine, server)
         clean = True
         log.info("stopping")
         return 0
@@ -157,10 +160,11 @@ def _make_runners(
     return runners
 
 
-def _watch(runners: Sequence[QueryRunner], stop: threading.Event, engine: EngineWatch) -> None:
+def _watch(runners: Sequence[QueryRunner], stop: threading.Event, engine: EngineWatch, server: HealthServer) -> None:
     """Return when a stop is requested; raise the error that ended a query."""
     while not stop.wait(WATCH_S):
         engine.refresh()
+        server.listen()
         for runner in runners:
             failure = runner.failure()
             if failure is not None:

@@ -103,6 +103,10 @@ class ConfigError(BallastError):
     """Raised at start for an unknown key, a bad value, or settings that contradict each other or what they name."""
 
 
+class PortTaken(ConfigError):
+    """Raised at start for a port that another process listens on."""
+
+
 class BadRecord(BallastError):
     """Raised while parsing or validating input from outside; `rule_id` names the broken rule in a quarantine row."""
 

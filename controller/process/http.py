@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-from controller.domain.errors import ConfigError
+from controller.domain.errors import ConfigError, PortTaken
 from controller.process.access.access import NO_ACCESS_RULES, HttpAccess, check_exposure, url_of
 from controller.process.access.endpoints import HEALTH, METRICS, PATHS
 from controller.process.access.guard import CERTIFIED, Guard
@@ -89,15 +90,14 @@ class HttpServer:
 
     def __init__(self, host: str, port: int = 0, access: HttpAccess = NO_ACCESS_RULES) -> None:
         """Port 0 takes a free one. Raises ConfigError when it cannot listen on the address, must not with this access,
-        or cannot use a TLS file."""
+        or cannot use a TLS file; PortTaken if another process listens there."""
         check_exposure(access, host, f"listening on {host}:{port}")
         self._tls = access.tls.server_context(certificate_optional=bool(access.open)) if access.tls.serves else None
         try:
             self._socket = listen(host, port)
         except OSError as error:
-            raise ConfigError(
-                f"cannot listen on {host}:{port}: {error}; set another port, or 0 for a free one"
-            ) from None
+            kind = PortTaken if error.errno == errno.EADDRINUSE else ConfigError
+            raise kind(f"cannot listen on {host}:{port}: {error}; set another port, or 0 for a free one") from None
         self.host, self.port, self._access = host, int(self._socket.getsockname()[1]), access
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None

@@ -17,7 +17,7 @@ from controller.config.http_access import check_http_access
 from controller.config.places import check_no_query, check_old_place
 from controller.config.settings import Settings
 from controller.config.table_root import table_root
-from controller.domain.errors import BallastError, ConfigError, StoreError, without_login
+from controller.domain.errors import BallastError, ConfigError, PortTaken, StoreError, without_login
 from controller.process.paths import is_address
 
 OWNER_MS = 5_000  # for Kafka to answer with the record of its topics' owner
@@ -154,7 +154,8 @@ def check_http(settings: Settings, host_key: str, port_key: str) -> None:
 
 
 def check_listening(host: tuple[str, str, str], port: tuple[str, int, str]) -> None:
-    """Raise ConfigError if an address cannot be listened on. Host and port: (name, value, origin for messages)."""
+    """Raise ConfigError if an address cannot be listened on, PortTaken if somebody else listens there. Host and port:
+    (name, value, origin for messages)."""
     from controller.process.http import listen  # the web server takes a third of a second to import
 
     try:
@@ -164,7 +165,8 @@ def check_listening(host: tuple[str, str, str], port: tuple[str, int, str]) -> N
         (name, value, origin), give = (
             (port, "another port, or 0 for a free one") if of_port else (host, "one of this machine")
         )
-        raise ConfigError(
+        kind = PortTaken if error.errno == errno.EADDRINUSE else ConfigError
+        raise kind(
             f"{name} = {value}{origin}: {host[1]}:{port[1]} cannot be listened on ({error.strerror or error}); "
             f"give {give}"
         ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 import subprocess
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from controller.domain.errors import ConfigError
+from controller.domain.errors import ConfigError, PortTaken
 from controller.domain.state import ClusterState
 from controller.process.access.access import HttpAccess
 from controller.process.access.client import TokenAuth, new_client
@@ -269,6 +270,22 @@ def test_the_jobs_endpoints_are_guarded_alike(token: Path, plain: httpx.Client) 
         shown = plain.get(f"{server.url}/metrics", headers=bearer(SECRET))
         assert shown.status_code == 200
         assert 'ballast_http_refused_total{error="no_token"} 1.0' in shown.text
+    finally:
+        server.stop()
+
+
+def test_the_job_waits_for_the_port_of_the_controller_that_it_replaces(plain: httpx.Client) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as older:
+        port = older.getsockname()[1]
+        with pytest.raises(PortTaken, match=f"127.0.0.1:{port}"):
+            HealthServer("127.0.0.1", port, new_registry(process=False), list)
+        server = HealthServer("127.0.0.1", port, new_registry(process=False), list, wait=True)
+        server.start()
+        server.listen()
+        assert server.url == ""
+    server.listen()
+    try:
+        assert plain.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
     finally:
         server.stop()
 

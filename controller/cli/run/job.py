@@ -15,7 +15,7 @@ import typer
 from controller.bus.cluster import KafkaUnavailable, check_answers
 from controller.cli.options import new_app, report_error
 from controller.config.load import load_settings
-from controller.domain.errors import AnotherController, without_login
+from controller.domain.errors import AnotherController, PortTaken, without_login
 from controller.process.spark_submit import LOCAL_SPARK_CONF, NoMaster, spark_environment, spark_submit_command
 from controller.service.arguments import CONTROL, EXIT_ANOTHER, parse_arguments
 from controller.service.start_checks import check_job, check_topics
@@ -32,7 +32,11 @@ def run(
     --new-journal, --checkpoint, --every-round, --pid-file."""
     given = parse_arguments(context.args, "ballast run")
     settings = load_settings(given.conf, given.profile, given.overrides)
-    check_job(settings, given.checkpoint, given.pid_file)
+    taken: PortTaken | None = None
+    try:
+        check_job(settings, given.checkpoint, given.pid_file)
+    except PortTaken as error:  # perhaps by the controller that holds the journal: then that is what to say
+        taken = error
     checkpoints = given.checkpoint or settings.tables.checkpoints
     try:
         command = spark_submit_command(context.args, spark_conf, checkpoints=checkpoints)
@@ -45,5 +49,7 @@ def run(
     except AnotherController as error:
         typer.echo(f"ballast: {without_login(str(error))}", err=True)
         raise typer.Exit(EXIT_ANOTHER) from None
+    if taken is not None and not given.take_over:
+        raise taken
     sys.stdout.flush()
     os.execve(command[0], command, environment)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from controller.cli.main import main
+from controller.cli.run import job
 from controller.config.load import load_settings
-from controller.domain.errors import ConfigError
+from controller.domain.errors import AnotherController, ConfigError
 from controller.process import spark_submit
 from controller.process.paths import CONF
 from controller.process.spark_submit import (
@@ -25,7 +26,7 @@ from controller.process.spark_submit import (
     spark_environment,
     spark_submit_command,
 )
-from controller.service.arguments import parse_arguments
+from controller.service.arguments import EXIT_ANOTHER, parse_arguments
 from jobs import backtest_job, balance_job, maintain_job
 
 
@@ -205,3 +206,34 @@ def test_checkpoints_in_s3_need_jars_that_the_driver_alone_gets(
     assert Path(logging).name.startswith("slf4j-api-2")
     assert not [jar for jar in jars if str(jar) in command[command.index("--jars") + 1]]
     assert "--driver-class-path" not in spark_submit_command([], file, checkpoints="hdfs://nameservice/checkpoints")
+
+
+def run_beside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *more: str) -> tuple[object, list[object]]:
+    """`ballast run` whose port the controller has that holds the journal: the exit code, and what would be started."""
+    started: list[object] = []
+
+    def refuse_unless_taken_over(settings: object, take_over: bool) -> None:
+        if not take_over:
+            raise AnotherController("controller c1 holds journal j")
+
+    monkeypatch.setattr(job, "check_answers", lambda *_: None)
+    monkeypatch.setattr(job, "check_topics", refuse_unless_taken_over)
+    monkeypatch.setattr(job.os, "execve", lambda *given: started.append(given[1]))
+    places = [f"--set=tables.root={tmp_path}/t", f"--set=tables.checkpoints={tmp_path}/c"]
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit) as ended:
+        main(["run", *places, f"--set=http.job_port={taken.getsockname()[1]}", *more])
+    return ended.value.code, started
+
+
+def test_a_second_start_on_the_same_machine_names_the_controller_and_not_the_port(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_beside(monkeypatch, tmp_path) == (EXIT_ANOTHER, [])
+    assert "controller c1 holds journal j" in capsys.readouterr().err
+
+
+def test_a_take_over_does_not_need_the_port_of_the_controller_that_it_replaces(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code, started = run_beside(monkeypatch, tmp_path, "--take-over")
+    assert (code, len(started)) == (0, 1)
