@@ -5,7 +5,6 @@ A failed query ends the process. A supervisor restarts it, and it continues wher
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import sys
@@ -79,11 +78,7 @@ def main(argv: Sequence[str]) -> int:
         settings = load_settings(arguments.conf, arguments.profile, arguments.overrides)
         configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name)
         client, servers = settings.kafka.client, settings.kafka.bootstrap_servers
-        with contextlib.suppress(*[PortTaken] * arguments.take_over):  # by the controller that is replaced
-            check_job(settings, arguments.checkpoint, arguments.pid_file)
-        tables, checkpoints = settings.tables, arguments.checkpoint or settings.tables.checkpoints
-        log.info("tables at %s, checkpoints at %s", *map(without_login, (tables.root, checkpoints)))
-        check_conditional_put(table_root(settings))  # whichever queries run: both write tables
+        _check_start(settings, arguments)
         code = _run(settings, arguments, stop)
         return EXIT_INTERRUPTED if interrupt.came else code
     except BaseException as error:
@@ -95,6 +90,18 @@ def main(argv: Sequence[str]) -> int:
         if code == EXIT_FAILED and not told:
             log.error("the job failed", exc_info=error)
         return code
+
+
+def _check_start(settings: Settings, arguments: Arguments) -> None:
+    """Raise what hinders a start. The port may be that of the controller which is replaced: `HealthServer` waits."""
+    try:
+        check_job(settings, arguments.checkpoint, arguments.pid_file)
+    except PortTaken:
+        if not arguments.take_over:
+            raise
+    tables, checkpoints = settings.tables, arguments.checkpoint or settings.tables.checkpoints
+    log.info("tables at %s, checkpoints at %s", *map(without_login, (tables.root, checkpoints)))
+    check_conditional_put(table_root(settings))  # whichever queries run: both write tables
 
 
 def _run(settings: Settings, arguments: Arguments, stop: threading.Event) -> int:

@@ -1,9 +1,9 @@
-"""What brokers use without traffic: a new process starts with the common base, which the regression of drivers tells.
+"""What brokers use without traffic. A new process starts with the common base, which the regression of drivers tells.
 
-Brokers that are balanced hardly show it, as all use as much and have as much traffic. New processes without traffic do,
-at once, and for the others as well: several that agree raise the base of every known process, and traffic is thought to
-cost so much less. Nobody is lowered by them, and what brokers use altogether stays as it was expected. A process may be
-busy with its own start; but then it seldom uses as much as the next one, and often more than a base.
+Balanced brokers hardly show a base: all of them use equal CPU for equal traffic. New processes without traffic show it
+at once, and not only their own: if several agree, every known process has at least that base, and traffic costs so much
+less; what each broker uses altogether is expected as before. Nobody's base is lowered. A process may be busy with its
+own start, but then it seldom uses as much as the next one, and often more than a base would.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_TRAFFIC = 0.05  # of what brokers have on average
 
 
 def raise_bases(model: UsageModel, seen: Seen) -> UsageModel:
-    """The model with what new processes without traffic show of the bases of all others."""
+    """The model after new processes without traffic have shown the base of all others."""
     rise = np.maximum(_shown_by_new(model, seen) - np.nan_to_num(model.brokers.base, nan=np.inf), 0.0)
     if model.drivers is None or not rise.any():
         return model

@@ -72,7 +72,7 @@ def run_worker(pipe: Connection, settings: Settings, every_round: bool) -> None:
     configure_logs(settings.logging.level, settings.logging.json_lines, cluster=settings.cluster.name, process="rounds")
     use_installed_strategies()
     try:
-        _answer(pipe, settings, every_round)
+        _compute_rounds(pipe, settings, every_round)
     except (OSError, DeltaError) as error:
         if not is_store_away(error):
             raise
@@ -80,7 +80,7 @@ def run_worker(pipe: Connection, settings: Settings, every_round: bool) -> None:
         sys.exit(1)
 
 
-def _answer(pipe: Connection, settings: Settings, every_round: bool) -> None:
+def _compute_rounds(pipe: Connection, settings: Settings, every_round: bool) -> None:
     """Compute rounds until the other end of the pipe is closed."""
     rounds = Rounds(settings, every_round)
     said_s = 0.0
