@@ -7,14 +7,13 @@ causes a batch every few hundred milliseconds, so a long silence means that Kafk
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import threading
 from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from controller.domain.errors import PortTaken
+from controller.domain.errors import ConfigError, PortTaken
 from controller.process.access.access import NO_ACCESS_RULES, HttpAccess
 from controller.process.http import Health, HttpServer, make_app
 from controller.process.metrics import count_refusals
@@ -41,6 +40,7 @@ class HealthServer:
         """Port 0 takes a free one. `health` lists troubles. Raises ConfigError when it cannot listen on the address."""
         self._listen = partial(HttpServer, host, port, access)
         self._server: HttpServer | None = None
+        self._given_up = False
         try:
             self._server = self._listen()
         except PortTaken as error:
@@ -63,12 +63,18 @@ class HealthServer:
             self._thread.start()
 
     def listen(self) -> None:
-        """Listen and serve if the port was taken and is free now."""
-        if self._server is None:
-            with contextlib.suppress(PortTaken):
+        """Listen and serve if the port was taken and is free now. Whatever else hinders it, the job goes on."""
+        if self._server is None and not self._given_up:
+            try:
                 self._server = self._listen()
-                self._thread.start()
-                log.info("health and metrics at %s", self.url)
+            except PortTaken:
+                return
+            except ConfigError as error:
+                self._given_up = True
+                log.error("no health and metrics until the next start: %s", error)
+                return
+            self._thread.start()
+            log.info("health and metrics at %s", self.url)
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """Finish open requests and end the thread."""

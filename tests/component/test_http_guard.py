@@ -290,6 +290,25 @@ def test_the_job_waits_for_the_port_of_the_controller_that_it_replaces(plain: ht
         server.stop()
 
 
+def test_a_job_that_waits_for_its_port_goes_on_when_its_key_is_gone(
+    tmp_path: Path, ours: Credentials, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificate, key = (tmp_path / name for name in ("certificate.pem", "key.pem"))
+    for file, theirs in zip((certificate, key), ours.certificate("server"), strict=True):
+        file.write_bytes(theirs.read_bytes())
+        file.chmod(0o600)
+    access = HttpAccess(tls=TlsFiles(str(certificate), str(key)))
+    with socket.create_server(("127.0.0.1", 0)) as older:
+        port = older.getsockname()[1]
+        server = HealthServer("127.0.0.1", port, new_registry(process=False), list, access, wait=True)
+    key.unlink()
+    for _ in range(3):
+        server.listen()
+    server.stop()
+    assert server.url == ""
+    assert caplog.text.count("no health and metrics until the next start") == 1
+
+
 def test_files_that_others_can_read_get_one_line_each(
     ours: Credentials, token: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

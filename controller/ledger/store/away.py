@@ -10,8 +10,10 @@ import re
 
 from deltalake.exceptions import DeltaError
 
+from controller.domain.errors import describe_error
+
 _OF_STORE = re.compile(r"\AKernel error -> |\AGeneric \w+ error\b")  # delta-rs: of a table, of a file
-_NO_ANSWER = re.compile(r"error sending request|non-2xx status code\W+(?:\[\d+m\W*)*(?:5\d\d|429)\b")
+_NO_ANSWER = re.compile(r"error sending request|non-2xx status code: (?:5\d\d|429)\b")
 
 
 def is_of_store(error: BaseException) -> bool:
@@ -21,4 +23,4 @@ def is_of_store(error: BaseException) -> bool:
 
 def is_store_away(error: BaseException) -> bool:
     """Whether the store may answer later what it does not answer now."""
-    return isinstance(error, OSError | DeltaError) and _NO_ANSWER.search(str(error)) is not None
+    return isinstance(error, OSError | DeltaError) and _NO_ANSWER.search(describe_error(error)) is not None

@@ -76,6 +76,7 @@ def check_snapshot(reader: Reader, state: ClusterState, settings: Settings) -> I
 
 def check_loads(reader: Reader, state: ClusterState, settings: Settings, clock: Clock) -> Iterator[Finding]:
     """Whether load reports arrive: the way from agents through Kafka and the loads query of the Spark job."""
+    asked_ms = clock()  # before the reading: a slow store makes no report late
     progress = loads_progress(reader.root)
     late_ms = 1_000 * (settings.rounds.round_interval_s + settings.loads.pane_s) + settings.rounds.late_allowance_ms
     remedy = (
@@ -86,7 +87,7 @@ def check_loads(reader: Reader, state: ClusterState, settings: Settings, clock: 
         if state.live_brokers():
             yield severe("loads", "no load report was ever committed, so no round can run", remedy, Page.NO_ROUNDS)
         return
-    age_ms = max(0, clock() - progress.newest_event_ms)
+    age_ms = max(0, asked_ms - progress.newest_event_ms)
     text = f"the newest load report is {duration_text(age_ms)} old"
     if age_ms <= late_ms:
         yield fine("loads", text)
@@ -97,8 +98,8 @@ def check_loads(reader: Reader, state: ClusterState, settings: Settings, clock: 
         yield note("loads", f"{text}: as old as the cluster's stop")
 
 
-def check_rounds(view: EvidenceView, state: ClusterState, settings: Settings, clock: Clock) -> Iterator[Finding]:
-    """Whether rounds run."""
+def check_rounds(view: EvidenceView, state: ClusterState, settings: Settings, now_ms: int) -> Iterator[Finding]:
+    """Whether rounds run. `now_ms`: no later than the view's reading."""
     try:
         last = next((row for row in view.rounds() if not row["challenger"]), None)
     except MissingTable as error:
@@ -109,7 +110,7 @@ def check_rounds(view: EvidenceView, state: ClusterState, settings: Settings, cl
     if last is None:
         yield note("rounds", no_rounds_text(state))
         return
-    age_ms = clock() - last["wall_ms"]
+    age_ms = max(0, now_ms - last["wall_ms"])
     text = f"the last round, {last['round_id']}, ran {duration_text(age_ms)} ago"
     if not state.controller_running or age_ms <= ROUNDS_MISSED * interval_ms:
         yield fine("rounds", text)

@@ -43,7 +43,8 @@ Check = Callable[[], Iterable[Finding]]
 
 def examine(settings: Settings, clock: Clock, offline: bool) -> list[Finding]:
     """The findings of all checks, severe ones first, and a cause before what follows from it. `offline`: ask tables and
-    disks only. `clock`: asked after each fact was read, as a store or a Kafka may take long to tell it."""
+    disks only. `clock`: asked anew for each fact, as a store or a Kafka may take long to tell it; after the reading for
+    what may lie in the future, before it for what may be late."""
     state: ClusterState | None = None
     over = ""
     checks: list[tuple[str, Check]] = [("disk", lambda: check_disks(settings))]
@@ -85,13 +86,13 @@ def _stopped_clock(clock: Clock, end_ms: int) -> int:
 def _checks_of_tables(
     reader: Reader, state: ClusterState, settings: Settings, clock: Clock, over: str
 ) -> Iterator[tuple[str, Check]]:
-    view = EvidenceView(reader)
+    view, view_ms = EvidenceView(reader), clock()
     yield "controller", lambda: check_controller(reader, state, over)
     yield "agents", lambda: check_brokers(state, view)
     yield "tables", lambda: check_snapshot(reader, state, settings)
     yield "clocks", lambda: check_clocks(reader, clock)
     yield "loads", lambda: check_loads(reader, state, settings, clock)
-    yield "rounds", lambda: check_rounds(view, state, settings, clock)
+    yield "rounds", lambda: check_rounds(view, state, settings, view_ms)
     yield "versions", lambda: check_versions(reader, state)
     yield "pulsar", lambda: check_pulsar(state, settings)
     yield "quarantine", lambda: check_quarantine(reader, clock)

@@ -15,6 +15,7 @@ import numpy as np
 from controller.policy.usage.drivers import shift_to_base
 from controller.policy.usage.model import BASE_SPREAD, UsageModel
 from controller.policy.usage.seen import Seen, weigh
+from controller.policy.view.costs import Floats
 
 LEAST_NEW = 3  # processes without traffic that show a base
 AGREE = 5.0  # standard deviations of a reading: so far apart they are at most
@@ -24,9 +25,10 @@ NO_TRAFFIC = 0.05  # of what brokers have on average
 
 def raise_bases(model: UsageModel, seen: Seen) -> UsageModel:
     """The model after new processes without traffic have shown the base of all others."""
-    rise = np.maximum(_shown_by_new(model, seen) - np.nan_to_num(model.brokers.base, nan=np.inf), 0.0)
-    if model.drivers is None or not rise.any():
+    if model.drivers is None:
         return model
+    shown = _shown_by_new(model, seen, weigh(seen.traffic, model.drivers.unit))
+    rise = np.maximum(shown - np.nan_to_num(model.brokers.base, nan=np.inf), 0.0)
     drivers = shift_to_base(model.drivers, float(rise.sum()), seen.traffic.sum(axis=0))
     return replace(model, drivers=drivers, brokers=replace(model.brokers, base=model.brokers.base + rise))
 
@@ -43,11 +45,9 @@ def begin_bases(model: UsageModel, seen: Seen) -> UsageModel:
     return replace(model, brokers=states)
 
 
-def _shown_by_new(model: UsageModel, seen: Seen) -> float:
-    """The base that new processes without traffic show for all brokers: what the least of them uses; 0 without any."""
-    if model.drivers is None:
-        return 0.0
-    load = weigh(seen.traffic, model.drivers.unit)
+def _shown_by_new(model: UsageModel, seen: Seen, load: Floats) -> float:
+    """The base that new processes without traffic show for all brokers: what the least of them uses; 0 without any.
+    `load`: [B] what brokers' traffic is thought to cost."""
     new = np.isnan(model.brokers.base) & np.isfinite(seen.usage) & (load <= NO_TRAFFIC * load.mean())
     usage = seen.usage[new]
     if len(usage) < LEAST_NEW:

@@ -21,6 +21,7 @@ from controller.domain.ids import Session
 from controller.domain.state import JOURNAL, METADATA, PAUSED, Broker, ClusterState
 from controller.ledger.journal_commit import Journal
 from controller.ledger.tables import TableRoot
+from controller.operations.doctor import cluster as cluster_checks
 from controller.operations.doctor import doctor
 from controller.operations.doctor import kafka as kafka_checks
 from controller.operations.doctor import tables as table_checks
@@ -220,6 +221,21 @@ def test_a_store_that_is_slow_makes_no_clock_wrong(run: ShortRun, monkeypatch: p
     assert [finding.severity for finding in check_clocks(Reader(run.settings), lambda: at_ms[0])] == [Severity.OK]
 
 
+def test_a_store_that_is_slow_makes_nobody_late(run: ShortRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_ms, read = [run.now_ms], cluster_checks.loads_progress
+
+    def read_slowly(root: TableRoot) -> Any:
+        at_ms[0] += 600_000
+        return read(root)
+
+    monkeypatch.setattr(cluster_checks, "loads_progress", read_slowly)
+    found = examine(run.settings, lambda: at_ms[0], offline=True)
+    assert {f.check: f.severity for f in found if f.check in ("loads", "rounds")} == {
+        "loads": Severity.OK,
+        "rounds": Severity.OK,
+    }
+
+
 def test_a_controller_that_is_silent_comes_before_the_reports_that_nobody_reads(
     run: ShortRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,7 +253,7 @@ def test_a_stopped_controller_and_missing_rounds_are_found(run: ShortRun, broken
     assert (rounds.page, "where one is due every 10.0 s" in rounds.text) == (Page.NO_ROUNDS.value, True)
     paused = replace(run.state, mode=PAUSED)  # in which rounds run all the same
     view = EvidenceView(Reader(run.settings))
-    assert list(check_rounds(view, paused, run.settings, lambda: run.now_ms + 3_600_000)) == [rounds]
+    assert list(check_rounds(view, paused, run.settings, run.now_ms + 3_600_000)) == [rounds]
     last = Journal(broken).read_since(0)[-1]
     stopped = Entry(last.seq + 1, Kind.CONTROLLER_STOPPED, last.instance, last.batch + 1, run.now_ms)
     Journal(broken).commit([stopped], last.instance, last.batch + 1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks.published.case import NO_TRAFFIC, carry_out
 from benchmarks.published.clusters import ClusterBuilder, cluster, moves, splits
-from controller.domain.decision import Reason, RoundResult
+from controller.domain.decision import Decision, Reason, RoundResult
 from controller.policy.strategies.steady.model import LEAST_LEVEL
 from controller.policy.strategies.steady.timing import OCCUPIED_FOR, PROBES
 from controller.policy.usage.bursts import PATIENCE
@@ -46,6 +46,12 @@ def lived(built: ClusterBuilder, rounds: int) -> list[RoundResult]:
             carry_out(built, move)
         built.later()
     return results
+
+
+def take_along(built: ClusterBuilder, move: Decision, points: float) -> None:
+    """The moved bundle costs so many points of CPU more than its traffic says."""
+    built.brokers[str(move.source)]["cpu_usage"] -= points
+    built.brokers[str(move.target)]["cpu_usage"] += points
 
 
 def used(built: ClusterBuilder) -> list[float]:
@@ -101,8 +107,7 @@ class TestFilled:
             for move in moves(built.round()):
                 carry_out(built, move)
                 if move.target == "b3":
-                    built.brokers["b3"]["cpu_usage"] -= 1.25
-                    built.brokers[str(move.source)]["cpu_usage"] += 1.25
+                    take_along(built, move, -1.25)
             built.later()
         assert used(built)[3] >= 0.8 * np.mean(used(built))
 
@@ -305,8 +310,7 @@ class TestOccupied:
             for move in moves(built.round()):
                 carry_out(built, move)
                 if move.source == "b0":
-                    built.brokers["b0"]["cpu_usage"] -= 4.0
-                    built.brokers[str(move.target)]["cpu_usage"] += 4.0
+                    take_along(built, move, 4.0)
             built.later()
             assert max(used(built)[1:]) < 70.0, number
         assert max(used(built)) < 60.0

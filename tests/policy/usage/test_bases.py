@@ -81,7 +81,6 @@ def test_brokers_that_join_are_filled_within_four_rounds(base: float, seed: int)
     player = StrategyPlayer("steady", PolicySettings(), observer)
     for number in range(EVENT + ROUNDS):
         changed = story.happen(number)
-        new = ~cluster.alive if number < EVENT else new
         for bundle, broker in player.decide(observer.observe(number, changed)):
             cluster.owner[bundle] = broker
     used = cluster.worst()
