@@ -36,7 +36,7 @@ TOKEN = 1000  # tokens are kept in thousandths
 IF_OVERLOADED = TOKEN // 2  # what a move takes from the bucket of an overloaded broker
 FORGET_MS = 180_000  # a move that has not begun by then never will
 MINUTE_MS = 60_000
-CLUSTER = "cluster"
+CLUSTER, OF_BROKER = "cluster", "broker "
 _MOVES = (DecisionKind.TRANSFER, DecisionKind.UNLOAD)
 _LIMITED = (*_MOVES, DecisionKind.SPLIT)
 
@@ -130,7 +130,7 @@ class RateLimits:
     @property
     def quota(self) -> MoveQuota:
         """The moves that a strategy may choose in this round."""
-        cluster = self._peek(CLUSTER)
+        cluster = self._bucket(CLUSTER)
         full, names = Bucket.full(self._settings.broker_moves_per_min), map(_of_broker, self._snapshot.brokers)
         left = np.array([(self._buckets.get(n) or full).moves_left(self._price(n)) for n in names], np.int64)
         kind = bucket_of_namespace("")
@@ -138,20 +138,27 @@ class RateLimits:
         other = Bucket.full(self._settings.namespace_moves_per_min).moves_left()
         return MoveQuota(left, cluster.moves_left(), cluster.pace, drawn, other)
 
-    def find_short(self, moves: Iterable[Decision]) -> str | None:
-        """The first bucket with too little for these moves together, or None."""
+    def ask(self, moves: Iterable[Decision]) -> Mapping[str, int]:
+        """How many of these moves each bucket has to allow."""
         asked: dict[str, int] = {}
         for move in moves:
             for name in self._names(move):
                 asked[name] = asked.get(name, 0) + 1
-        return next((name for name, wanted in asked.items() if self._moves_left(name) < wanted), None)
+        return asked
 
-    def take(self, move: Decision) -> None:
-        """Take what the move costs from each of its buckets."""
-        for name in self._names(move):
+    def find_short(self, asked: Mapping[str, int]) -> str | None:
+        """The first bucket with too little for so many moves, or None."""
+        for name, wanted in asked.items():
+            if self._bucket(name).moves_left(self._price(name)) < wanted:
+                return name
+        return None
+
+    def take(self, asked: Mapping[str, int]) -> None:
+        """Take what so many moves cost from each bucket."""
+        for name, wanted in asked.items():
             bucket = self._bucket(name)
             if bucket.per_min is not None:
-                bucket.milli -= self._price(name)
+                bucket.milli -= wanted * self._price(name)
 
     def remember(self, moves: Iterable[Decision], carried_out: bool) -> dict[str, Any]:
         """The memory for the next round, after the round's moves; {} when there is nothing to remember.
@@ -200,24 +207,16 @@ class RateLimits:
     def _price(self, name: str) -> int:
         return IF_OVERLOADED if name in self._overloaded else TOKEN
 
-    def _moves_left(self, name: str) -> int:
-        return self._peek(name).moves_left(self._price(name))
-
-    def _peek(self, name: str) -> Bucket:
-        return self._buckets.get(name) or Bucket.full(self._per_min(name))
-
     def _bucket(self, name: str) -> Bucket:
         if name not in self._buckets:
             self._buckets[name] = Bucket.full(self._per_min(name))
         return self._buckets[name]
 
     def _per_min(self, name: str) -> int | None:
-        kind = name.partition(" ")[0]
-        return {
-            "broker": self._settings.broker_moves_per_min,
-            "namespace": self._settings.namespace_moves_per_min,
-            CLUSTER: self._settings.cluster_moves_per_min,
-        }[kind]
+        if name == CLUSTER:
+            return self._settings.cluster_moves_per_min
+        of_broker = name.startswith(OF_BROKER)
+        return self._settings.broker_moves_per_min if of_broker else self._settings.namespace_moves_per_min
 
 
 def mark_pending_moves(snapshot: Snapshot, memory: Mapping[str, Any]) -> Bools:
@@ -245,14 +244,14 @@ class _Budgets:
             return [make_skip(d, Reason.IN_FLIGHT) for d in together]
         if self._left[budget] < len(together):
             return [make_skip(d, Reason.BUDGET_SPENT) for d in together]
-        short = self._rate_limits.find_short(charged) if self._rate_limits is not None else None
+        asked = self._rate_limits.ask(charged) if self._rate_limits is not None else {}
+        short = self._rate_limits.find_short(asked) if self._rate_limits is not None else None
         if short is not None:
             return [make_skip(d, Reason.BUDGET_SPENT, paced_by=short) for d in together]
         self._left[budget] -= len(together)
-        self._named |= {d.bundle or "" for d in together}
+        self._named.update(d.bundle or "" for d in together)
         if self._rate_limits is not None:
-            for move in charged:
-                self._rate_limits.take(move)
+            self._rate_limits.take(asked)
         return together
 
 
@@ -268,7 +267,7 @@ def _capacity(per_min: int | None, pace: int) -> int:
 
 
 def _of_broker(broker: str) -> str:
-    return f"broker {broker}"
+    return OF_BROKER + broker
 
 
 def _of_namespace(bundle: str) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +20,15 @@ from controller.domain.load import BUNDLE_FIELDS
 from controller.domain.settings.policy import SplitSettings
 from controller.policy.view.costs import Floats
 from controller.policy.view.frame import Ints, namespace_of_bundle
-from controller.policy.view.reason_codes import ALLOWED, CODES, REASONS
+from controller.policy.view.reason_codes import ALLOWED, CODES, LOST_BY, REASONS
 from controller.policy.view.snapshot import Snapshot
 
 _F = {name: i for i, name in enumerate(BUNDLE_FIELDS)}
 _PULSARS = (Reason.SPLIT_TOPICS, Reason.SPLIT_SESSIONS, Reason.SPLIT_MSG_RATE, Reason.SPLIT_BANDWIDTH)
 SPLIT_LIMITS = (*_PULSARS, Reason.SPLIT_STORAGE)
 _STAYS_WHOLE = (CODES[Reason.EXCLUDED], CODES[Reason.FROZEN])
+_SPLIT = DecisionKind.SPLIT, Label.SUCCESS
+_SKIPPED = DecisionKind.SKIP, Label.SKIP
 _NAMES = tuple(limit.value for limit in SPLIT_LIMITS)  # an enum's value is looked up anew at every access
 
 
@@ -78,21 +79,29 @@ def propose_splits(snapshot: Snapshot, settings: SplitSettings, others: Iterable
     strategy's own splits count among those that a namespace may have.
     """
     taken = {d.bundle: d.kind for d in others if d.kind is not DecisionKind.SKIP and d.bundle is not None}
-    codes = find_exceeded_limits(snapshot.fields, settings)
-    wanted = np.flatnonzero((codes != ALLOWED) & _have_live_owner(snapshot))
+    exceeded = find_exceeded_limits(snapshot.fields, settings)
+    wanted = np.flatnonzero((exceeded != ALLOWED) & _have_live_owner(snapshot))
     permille = np.rint(measure_excess(snapshot.fields[wanted], settings) * 1000).astype(np.int64)
     order = np.argsort(-permille.max(axis=1, initial=0), kind="stable")
-    listed = _NAMES if settings.max_storage_bytes else _NAMES[: len(_PULSARS)]  # only a limit that is on is mentioned
+    wanted, permille = wanted[order], permille[order]
     free = Counter({ns: settings.namespace_maximum_bundles - n for ns, n in snapshot.frame.namespace_bundles.items()})
     free.subtract(namespace_of_bundle(name) for name, kind in taken.items() if kind is DecisionKind.SPLIT)
+    obstacles = _find_obstacles(snapshot, settings, wanted, taken)
+    columns = wanted, exceeded[wanted], permille, obstacles, snapshot.owner[wanted], snapshot.epoch[wanted]
+    listed = _NAMES if settings.max_storage_bytes else _NAMES[: len(_PULSARS)]  # only a limit that is on is mentioned
     decisions = []
-    wanted = wanted[order]
-    for at, code, row in zip(wanted.tolist(), codes[wanted].tolist(), permille[order].tolist(), strict=True):
-        obstacle = _find_obstacle(snapshot, settings, at, free, taken)
-        evidence = _evidence(snapshot, at, REASONS[code], dict(zip(listed, row, strict=False)))
-        decisions.append(_decision(snapshot, at, REASONS[code], obstacle, evidence))
-        if obstacle is None:
-            free[namespace_of_bundle(snapshot.bundles[at])] -= 1
+    for at, code, row, obstacle, owner, epoch in zip(*(column.tolist() for column in columns), strict=True):
+        name = snapshot.bundles[at]
+        namespace = namespace_of_bundle(name)
+        kept, boundary = _cut(name, namespace, free) if obstacle == ALLOWED else (REASONS[obstacle], None)
+        evidence = {
+            "exceeded": LOST_BY[code],
+            "permille_of_limit": dict(zip(listed, row, strict=False)),
+            "namespace_bundles": snapshot.frame.namespace_bundles[namespace],
+        }
+        kind, label, reason = (*_SPLIT, REASONS[code]) if kept is None else (*_SKIPPED, kept)
+        broker = snapshot.brokers[owner]
+        decisions.append(Decision("", kind, label, reason, name, broker, None, epoch, boundary, "split", evidence))
     return decisions
 
 
@@ -101,50 +110,27 @@ def _have_live_owner(snapshot: Snapshot) -> NDArray[np.bool_]:
     return np.asarray((snapshot.owner >= 0) & ~snapshot.unowned & np.append(able, False)[snapshot.owner])
 
 
-def _find_obstacle(
-    snapshot: Snapshot, settings: SplitSettings, at: int, free: Mapping[str, int], taken: Collection[str]
-) -> Reason | None:
-    """Why this bundle cannot be split now; None when it can. A grace period does not prevent a split."""
-    name = snapshot.bundles[at]
-    block = int(snapshot.bundle_block[at])
-    if block in _STAYS_WHOLE:
-        return REASONS[block]
-    if snapshot.in_flight[at] or name in taken:
-        return Reason.IN_FLIGHT
-    if not settings.enabled:
-        return Reason.SWITCHED_OFF
-    topics = float(snapshot.fields[at, _F["topics"]])
-    bundle = range_of(name) if topics > 1 else None
-    if topics <= 1 or (bundle is not None and unsplittable(bundle, topics)):
-        return Reason.UNSPLITTABLE
-    namespace = namespace_of_bundle(name)
-    if namespace and free[namespace] <= 0:
-        return Reason.BUNDLE_LIMIT
-    return None
-
-
-def _evidence(snapshot: Snapshot, at: int, reason: Reason, permille: Mapping[str, int]) -> dict[str, Any]:
-    return {
-        "exceeded": reason.value,
-        "permille_of_limit": permille,
-        "namespace_bundles": int(snapshot.frame.namespace_bundles[namespace_of_bundle(snapshot.bundles[at])]),
-    }
-
-
-def _decision(
-    snapshot: Snapshot, at: int, reason: Reason, obstacle: Reason | None, evidence: Mapping[str, Any]
-) -> Decision:
-    name = snapshot.bundles[at]
-    bundle = range_of(name) if obstacle is None else None
-    return Decision(
-        id="",
-        kind=DecisionKind.SPLIT if obstacle is None else DecisionKind.SKIP,
-        label=Label.SUCCESS if obstacle is None else Label.SKIP,
-        reason=reason if obstacle is None else obstacle,
-        bundle=name,
-        source=snapshot.brokers[snapshot.owner[at]],
-        epoch=int(snapshot.epoch[at]),
-        boundary=bundle.middle() if bundle is not None else None,
-        strategy="split",
-        evidence=evidence,
+def _find_obstacles(snapshot: Snapshot, settings: SplitSettings, wanted: Ints, taken: Collection[str]) -> Ints:
+    """[w] why each of these bundles cannot be split now, whatever the others do, as an index into REASONS; ALLOWED
+    where nothing of that kind stands in the way. A grace period does not."""
+    block = snapshot.bundle_block[wanted]
+    named = np.array([snapshot.bundles[at] in taken for at in wanted.tolist()], bool)
+    rules = (
+        (np.isin(block, _STAYS_WHOLE), block),
+        (snapshot.in_flight[wanted] | named, CODES[Reason.IN_FLIGHT]),
+        (np.full(len(wanted), not settings.enabled), CODES[Reason.SWITCHED_OFF]),
+        (snapshot.fields[wanted, _F["topics"]] <= 1, CODES[Reason.UNSPLITTABLE]),
     )
+    return np.select([hit for hit, _ in rules], [code for _, code in rules], ALLOWED)
+
+
+def _cut(name: str, namespace: str, free: Counter[str]) -> tuple[Reason | None, int | None]:
+    """Why a bundle that has topics to part cannot be split; or None, and the boundary where its name has a range.
+    `free`: the bundles that each namespace may still get, less one after a split."""
+    bundle = range_of(name)
+    if bundle is not None and unsplittable(bundle, topics=2):
+        return Reason.UNSPLITTABLE, None
+    if namespace and free[namespace] <= 0:
+        return Reason.BUNDLE_LIMIT, None
+    free[namespace] -= 1
+    return None, None if bundle is None else bundle.middle()

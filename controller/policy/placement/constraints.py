@@ -11,6 +11,7 @@ Pulsar's, or a new one) that breaks a rule becomes a skip with the rule as its r
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -82,9 +83,10 @@ def constrain(snapshot: Snapshot, settings: PolicySettings) -> Snapshot:
 def enforce_rules(snapshot: Snapshot, caps: BrokerCaps, decisions: Iterable[Decision]) -> tuple[Decision, ...]:
     """The decisions in order; a move that breaks isolation, anti-affinity or a cap after the moves before is a skip."""
     decisions = tuple(decisions)
-    if not any(d.kind is DecisionKind.TRANSFER for d in decisions):
+    taken = Counter(d.target for d in decisions if d.kind is DecisionKind.TRANSFER)
+    if not taken:
         return decisions
-    held = _Held(snapshot, caps)
+    held = _Held(snapshot, caps if can_reach_caps(snapshot, caps, max(taken.values())) else None)
     result = []
     for decision in decisions:
         reason = held.judge(decision)
@@ -115,10 +117,10 @@ def list_capped(totals: Floats, caps: BrokerCaps, rows: Ints | EllipsisType = ..
 
 
 def can_reach_caps(snapshot: Snapshot, caps: BrokerCaps, moves: int) -> bool:
-    """Whether a broker that takes so many bundles could come anywhere near a cap."""
+    """Whether a broker that takes so many bundles could exceed a cap."""
     of_bundles = list_capped(snapshot.fields, caps)
     return any(
-        2 * (held.max(initial=0.0) + moves * value.max(initial=0.0)) > cap
+        held.max(initial=0.0) + moves * value.max(initial=0.0) > cap
         for (held, cap), (value, _) in zip(list_capped(snapshot.totals, caps), of_bundles, strict=True)
     )
 
@@ -144,7 +146,8 @@ def is_system_namespace(namespace: str) -> bool:
 class _Held:
     """What brokers hold after the moves so far."""
 
-    def __init__(self, snapshot: Snapshot, caps: BrokerCaps) -> None:
+    def __init__(self, snapshot: Snapshot, caps: BrokerCaps | None) -> None:
+        """`caps`: None if no broker can reach one by these moves."""
         self._snapshot, self._caps = snapshot, caps
         self._index = {broker: at for at, broker in enumerate(snapshot.brokers)}
         self._placement_state = track_placement(snapshot)
@@ -163,22 +166,25 @@ class _Held:
             code = self._placement_state.code(at, target, swap=other is not None)
             if code != ALLOWED:
                 return REASONS[code]
+        if self._caps is not None and self._exceeds(self._caps, at, target, other):
+            return Reason.BROKER_CAP
+        if self._placement_state is not None:
+            self._placement_state.move(at, target)
+        return None
+
+    def _exceeds(self, caps: BrokerCaps, at: int, target: int, other: int | None) -> bool:
+        """Whether a cap of the target forbids the move; if none does, it is counted."""
         after = self._totals[target] + self._snapshot.fields[at]
         if other is not None and other not in self._moved:  # it leaves the target in return
             after = after - self._snapshot.fields[other]
-        if bool(exceeds_caps(after, self._caps)) and bool((after > self._snapshot.totals[target]).any()):
-            return Reason.BROKER_CAP
-        self._count(at, target)
-        return None
-
-    def _count(self, at: int, target: int) -> None:
-        if self._placement_state is not None:
-            self._placement_state.move(at, target)
+        if bool(exceeds_caps(after, caps)) and bool((after > self._snapshot.totals[target]).any()):
+            return True
         self._totals[target] += self._snapshot.fields[at]
         owner = int(self._snapshot.owner[at])
         if owner >= 0:
             self._totals[owner] -= self._snapshot.fields[at]
         self._moved.add(at)
+        return False
 
 
 def _find_outdated(snapshot: Snapshot, settings: PolicySettings) -> Bools:

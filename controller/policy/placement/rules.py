@@ -21,7 +21,7 @@ from controller.domain.decision import Reason
 from controller.domain.settings.placement import AntiAffinityGroup, FailureDomain, IsolationPolicy
 from controller.domain.settings.policy import PolicySettings
 from controller.policy.placement.isolation import domain_of, isolation_of
-from controller.policy.view.frame import NOBODY, Ints, namespaces_of
+from controller.policy.view.frame import NOBODY, Ints, count_held, namespaces_of
 from controller.policy.view.reason_codes import ALLOWED, CODES
 from controller.policy.view.snapshot import NO_GROUP, Bools, PlacementRules, Snapshot
 
@@ -138,7 +138,7 @@ def count_bundles(snapshot: Snapshot) -> Ints:
     facts = snapshot.frame.rule_facts
     if facts is not None and facts.held is not None:
         return np.array(facts.held, np.int64)
-    return np.bincount(snapshot.owner + 1, minlength=len(snapshot.brokers) + 1)[1:].astype(np.int64)
+    return count_held(snapshot.owner, len(snapshot.brokers))
 
 
 def mark_violations(snapshot: Snapshot) -> Bools:

@@ -32,7 +32,7 @@ from controller.policy.usage.readings import follow_readings
 from controller.policy.usage.seen import CPU, FULL, Seen, sum_by, sums_by, weigh
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import NETWORKS, PERMILLE, Estimates
-from controller.policy.view.frame import MOVING, NOBODY, Frame, Ints
+from controller.policy.view.frame import MOVING, NOBODY, Frame, Ints, count_held
 from controller.policy.view.median import median
 
 LEAST_USUAL = 0.1  # of a broker's usage
@@ -190,6 +190,7 @@ def _estimate(
         cpu_spike=_whole(np.where(find_spikes(brokers, seen.limit), brokers.passing, 0.0) * scale),
         network_spike=network_spike,
         base_tested=describe_evidence(brokers),
+        held=count_held(owner, count),
     )
 
 

@@ -19,7 +19,7 @@ NETWORKS = ("bandwidth_in", "bandwidth_out")
 BUNDLE_ESTIMATES = ("cpu_cost", "cpu_error", "lasting_permille", "burst_rounds")
 PERMILLE = 1000
 # Rounds of earlier versions have none of these.
-_OPTIONAL = ("cpu_settled", "cpu_read", "cpu_spike", "network_spike", "base_tested")
+_OPTIONAL = ("cpu_settled", "cpu_read", "cpu_spike", "network_spike", "base_tested", "held")
 _BROKER_COLUMNS = [
     *BROKER_ESTIMATES,
     *(f"{name}_burst" for name in RESOURCES),
@@ -40,8 +40,8 @@ class Estimates:
     `cpu_settled`: [B] of what brokers use, the part for bundles whose last move is long enough ago for another one.
     `cpu_read`: [B] the reading that was believed, 0 without one.
     `cpu_spike`, `network_spike` [B x NETWORKS]: of `burst`, what has come and gone before. `base_tested`: [B]
-    whether bundles that left have told what keeps the broker busy, see `usage/departed.py`. None: the round did not ask
-    for any of these.
+    whether bundles that left have told what keeps the broker busy, see `usage/departed.py`. `held`: [B] how many
+    bundles each owns, of which a stored round names some. None: the round did not ask for any of these.
 
     `rounds`: so many the model has seen, this one included. `wander_permille`: how far brokers' loads stray from one
     round to the next with nothing moved, as a share of their mean usage.
@@ -58,6 +58,7 @@ class Estimates:
     cpu_spike: Ints | None = None
     network_spike: Ints | None = None
     base_tested: Ints | None = None
+    held: Ints | None = None
 
     def broker(self, column: str) -> Ints:
         """[B] a column of BROKER_ESTIMATES."""

@@ -262,6 +262,11 @@ def place_of(names: Sequence[Name], name: Name) -> int | None:
     return at if at < len(names) and names[at] == name else None
 
 
+def count_held(owner: Ints, brokers: int) -> Ints:
+    """[brokers] how many of the bundles with these owners [N] each of them has."""
+    return np.bincount(owner - NOBODY, minlength=brokers + 1)[1:].astype(np.int64)
+
+
 def namespace_of_bundle(name: str) -> str:
     """`tenant/namespace` of a bundle's name, without parsing the range."""
     return name.rpartition("/")[0]

@@ -53,7 +53,7 @@ def test_an_overloaded_broker_waits_for_no_reading(monkeypatch: pytest.MonkeyPat
     assert cluster.used("a:1") < 85
 
 
-@pytest.mark.parametrize(("crumb", "moves_crumbs"), [(0.4, False), (0.7, True)])
+@pytest.mark.parametrize(("crumb", "moves_crumbs"), [(0.4, False), (0.7, False), (1.0, True)])
 def test_a_broker_that_is_not_in_danger_keeps_its_crumbs_until_its_larger_bundles_are_free(
     crumb: float, moves_crumbs: bool
 ) -> None:

@@ -74,10 +74,11 @@ class Held:
     def name(self, bundle: int) -> None:
         """A decision names the bundle: it stays where that decision puts it."""
         self._free[bundle] = False
-        broker = int(self._model.snapshot.owner[bundle])
-        known = self._known.get(broker)
-        if known is not None:
-            self._known[broker] = known.without(bundle)
+        self._stale.add(int(self._model.snapshot.owner[bundle]))
+
+    def is_free(self, bundle: int) -> bool:
+        """Whether nothing forbids it to move, and no decision of this round names it."""
+        return bool(self._free[bundle])
 
     def largest_of(self, broker: int) -> tuple[int, float] | None:
         """The broker's heaviest bundle that has not left it, free or not, and the score it alone would give it."""

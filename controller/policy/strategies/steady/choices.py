@@ -7,6 +7,7 @@ on it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from controller.domain.decision import Reason
@@ -28,18 +29,16 @@ class Choices:
         self.budget, self.moves = budget, 0
         self.left: Ints = snapshot.quota.remaining(len(snapshot.brokers))
         self._snapshot, self._model, self._log, self._evidence = snapshot, model, log, evidence
-        self._held: Held | None = None
         self._left_of: dict[str, int] = dict(snapshot.quota.namespaces)
         self.closed = {namespace for namespace, left in self._left_of.items() if left <= 0}
 
-    @property
+    @cached_property
     def held(self) -> Held:
         """The bundles by broker, grouped when first needed: a quiet round never does."""
-        if self._held is None:
-            self._held = Held(self._model)
-            for namespace in self.closed:
-                self._held.close(namespace)
-        return self._held
+        held = Held(self._model)
+        for namespace in self.closed:
+            held.close(namespace)
+        return held
 
     def closed_among(self, bundles: Ints) -> str:
         """The first namespace of these bundles that has no moves left; empty without one."""
@@ -50,14 +49,20 @@ class Choices:
         """Whether so many more moves of the broker would be over a budget."""
         return self.moves + moves > self.budget or bool(self.left[broker] < moves)
 
-    def move_best(self, judged: Judged, best: tuple[int, int], reason: Reason) -> None:
-        """Move the bundle of a pair (row, column), with what the others lost by."""
-        (row, column), pairs = best, judged.pairs
+    def move_pair(self, judged: Judged, pair: tuple[int, int], reason: Reason, first: int | None = None) -> int:
+        """Move the bundle of a pair (row, column), with what the others lost by; the bundle. `first`: the one that
+        began the step, if others have moved since the pairs were judged."""
+        (row, column), pairs = pair, judged.pairs
         source, target = pairs.candidates.source, int(pairs.targets[column])
-        evidence = {**self._evidence.of_broker(source), **self._evidence.of_pairs(judged, source in self._log.sources)}
+        if first is None:
+            of_pairs = self._evidence.of_pairs(judged, source in self._log.sources)
+        else:
+            of_pairs = self._evidence.of_next(judged, row, column, first)
+        evidence = {**self._evidence.of_broker(source), **of_pairs}
         evidence["disruption_permille"] = round(1000 * float(pairs.candidates.disruption[row]))
         bundle = int(pairs.candidates.bundles[row])
         self.move(bundle, source, target, reason, evidence)
+        return bundle
 
     def move(self, bundle: int, source: int, target: int, reason: Reason, evidence: Mapping[str, Any]) -> None:
         """Move one bundle."""
@@ -99,7 +104,8 @@ class Choices:
 
     def _count(self, source: int, target: int, *bundles: int) -> None:
         self.moves += len(bundles)
-        self.left[[source, target]] -= len(bundles)
+        for broker in (source, target):
+            self.left[broker] -= len(bundles)
         for bundle in bundles:
             namespace = namespace_of_bundle(self._snapshot.bundles[bundle])
             left = self._left_of[namespace] = self._left_of.get(namespace, self._snapshot.quota.namespace) - 1

@@ -41,6 +41,19 @@ class Evidence:
         self.snapshot, self.usage, self.model, self.timing = snapshot, model.usage, model, timing
         self.tolerance = settings.steady.tolerance
 
+    def of_next(self, judged: Judged, row: int, column: int, first: int) -> dict[str, Any]:
+        """Of a pair that follows others in the step that the bundle `first` began: its decision lists what was judged,
+        and this pair's predictions are those of now."""
+        pairs = judged.pairs
+        chosen = {
+            "bundle": self.snapshot.bundles[int(pairs.candidates.bundles[row])],
+            "target": self.snapshot.brokers[int(pairs.targets[column])],
+            "source_after": in_units(pairs.source_now(self.model, row)),
+            "target_after": in_units(float(pairs.target_after[row, column])),
+            "lost_by": "",
+        }
+        return {"pairs": [chosen], "follows": self.snapshot.bundles[first]}
+
     def of_pairs(self, judged: Judged, later: bool) -> dict[str, Any]:
         """The best pairs and the rule each lost by; fewer `later`, once the source has given something away."""
         most = PAIRS_LISTED_LATER if later else PAIRS_LISTED

@@ -19,7 +19,7 @@ from controller.policy.usage.bursts import PATIENCE
 from controller.policy.usage.drivers import DRIVER_COLUMNS
 from controller.policy.usage.seen import shares_of_traffic
 from controller.policy.view.costs import Floats
-from controller.policy.view.frame import NOBODY, Ints
+from controller.policy.view.frame import Ints
 from controller.policy.view.snapshot import Bools, Snapshot
 
 LITTLE, NOTHING = -600, -900  # of what bundles could bring
@@ -43,7 +43,7 @@ def judge_filling(snapshot: Snapshot, model: Model, deviation: Ints, before: Int
     """
     part, fillable, working = model.takes_part, model.fillable(), _find_working(snapshot, model)
     low, filling, worked = before.T
-    held = np.bincount(model.owner - NOBODY, minlength=len(part) + 1)[1:]
+    held = model.usage.held
     emptied = ~snapshot.eligible & (held == 0)  # drained, or gone: one that is only silent still holds its bundles
     worked = np.minimum(np.where(emptied, 0, worked) + working, PROVEN)
     empty, enough = _judge_light(snapshot, model, held, working, worked < PROVEN)

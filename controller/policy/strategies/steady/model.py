@@ -49,6 +49,7 @@ class Model:
         """`overloaded`: the score from which a broker counts as overloaded."""
         self.snapshot, self.usage, self._overloaded = snapshot, usage, overloaded
         self._counted = _counted(snapshot, usage)
+        self._resources: list[int] = self._counted.tolist()
         weights = snapshot.weights[self._counted]
         limit = usage.limit[:, self._counted]
         now = usage.now[:, self._counted]
@@ -79,6 +80,7 @@ class Model:
         self._reserve: Floats = per_unit[:, cpu].sum(axis=1) * usage.settled  # [B] what may leave, after those moves
         self._cpu_rate: Floats = self.rate[:, cpu].sum(axis=1)
         self.takes_part: Bools  # [B], and what follows from who does: set by `_share`
+        self.occupied: Bools  # [B] whom something other than their bundles keeps above the level
         self.size: Floats
         self.level: float
         self.norm: float
@@ -142,6 +144,7 @@ class Model:
             self.takes_part = np.where(pool, part.takes_part, self.takes_part)
             self.levels[pool], self.norms[pool] = part.level, part.norm
             self._parts.append(part)
+        self.occupied = self.able & ~self.takes_part
         self.short: Bools = (
             self.levels >= self._overloaded
         )  # [B] the brokers of pools that are too small for their load
@@ -152,11 +155,6 @@ class Model:
     def parts(self) -> list[Model]:
         """Of which each is balanced by itself; what moves in one is seen by all."""
         return self._parts or [self]
-
-    @property
-    def occupied(self) -> Bools:
-        """[B] whom something other than their bundles keeps above the level."""
-        return np.asarray(self.able & ~self.takes_part)
 
     def bound_by(self, broker: int) -> int:
         """The resource, of those that count, that the broker has least left of."""
@@ -174,6 +172,7 @@ class Model:
             if not (shares & ~self.closed).any():
                 low[:] = False
             if (shares == self.takes_part).all() and (low == shut).all():
+                self.occupied = able & ~shares
                 return
             self.takes_part, shut = shares, low
 
@@ -197,18 +196,15 @@ class Model:
         return np.asarray(np.delete(self.used, self._cpu, axis=1).max(axis=1, initial=0.0))
 
     def doubt(self, errors: float) -> Floats:
-        """[B] how much lower each score may be, at so many standard deviations."""
-        return np.asarray(errors * self.error * self._by_cpu(slice(None)))
+        """[B] how much lower each score may be, at so many standard deviations. Only CPU is estimated: the less it has
+        to do with a score, the less doubt there is."""
+        by_cpu = self.used[:, self._cpu].sum(axis=1) / np.maximum(self.score, 1e-9)
+        return np.asarray(errors * self.error * by_cpu)
 
     def doubt_of_moves(self, broker: int) -> float:
         """How much of the standard deviation of a broker's score comes from the moves chosen so far."""
-        return (sqrt(float(self._variance[broker])) - float(self.error[broker])) * float(self._by_cpu(broker))
-
-    def _by_cpu(self, brokers: slice | int) -> Floats:
-        """What part of the score CPU comes to. Only CPU is estimated: the less it has to do with a score, the less
-        doubt there is."""
-        cpu = self.used[brokers][..., self._cpu].sum(axis=-1)
-        return np.asarray(cpu / np.maximum(self.score[brokers], 1e-9))
+        by_cpu = float(self.used[broker, self._cpu].sum()) / max(float(self.score[broker]), 1e-9)
+        return (sqrt(float(self._variance[broker])) - float(self.error[broker])) * by_cpu
 
     def fillable(self) -> Floats:
         """[B] what part of the level its bundles could bring it: all of it but its base."""
@@ -216,7 +212,7 @@ class Model:
 
     def work(self, bundles: Ints) -> Floats:
         """[C x n] of bundles as they are now, in units of the usual broker."""
-        return np.stack([self.usage.cost[at][bundles] for at in self._counted.tolist()])
+        return np.stack([self.usage.cost[at][bundles] for at in self._resources])
 
     def relief(self, bundles: Ints, work: Floats, source: int) -> Floats:
         """[C x n] what each bundle takes with it of what its source is judged by, of its work [C x n]."""
@@ -281,16 +277,16 @@ class Model:
         return None if self.placement_state is None else self.placement_state.codes(bundles, targets, swap)
 
     def move(self, bundle: int, target: int) -> None:
-        """Take a bundle from its owner to the target."""
-        source = int(self.owner[bundle])
-        work = np.array([self.usage.cost[at][bundle] for at in self._counted.tolist()], np.float64)
-        lasting = work * self.usage.lasting[bundle]
-        relief = work if self.urgent[source] else lasting
-        error = float(self.usage.cost_error[bundle])
-        for broker, all_of_it, judged in ((source, -work, -relief), (target, work, lasting)):
-            self._add(broker, all_of_it, judged)
+        """Take a bundle from its owner to the target. Numbers so few are quicker without numpy."""
+        source, usage = int(self.owner[bundle]), self.usage
+        work = [float(usage.cost[at][bundle]) for at in self._resources]
+        share, error = float(usage.lasting[bundle]), float(usage.cost_error[bundle])
+        lasting = [amount * share for amount in work]
+        self._add(source, -1.0, work, work if self.urgent[source] else lasting)
+        self._add(target, 1.0, work, lasting)
+        for broker in (source, target):
             self._variance[broker] += (error * float(self._cpu_rate[broker])) ** 2
-        self._reserve[source] -= float(work[self._cpu].sum()) * self._cpu_rate[source]
+        self._reserve[source] -= sum(work[at] for at in self._cpu.tolist()) * self._cpu_rate[source]
         fields = self.snapshot.fields[bundle]
         self.totals[source] -= fields
         self.totals[target] += fields
@@ -298,13 +294,12 @@ class Model:
         if self.placement_state is not None:
             self.placement_state.move(bundle, target)
 
-    def _add(self, broker: int, work: Floats, judged: Floats) -> None:
-        """Add work [C], and what is judged of it; both may be negative. Numbers so few are quicker without numpy."""
-        rate = self.rate[broker].tolist()
-        used = [max(u + w * r, 0.0) for u, w, r in zip(self.used[broker].tolist(), judged.tolist(), rate, strict=True)]
-        busy = [
-            max(b + w * r, u) for b, w, r, u in zip(self.busy[broker].tolist(), work.tolist(), rate, used, strict=True)
-        ]
+    def _add(self, broker: int, sign: float, work: list[float], judged: list[float]) -> None:
+        """Add work [C], or take it away, and what is judged of it."""
+        rates = [sign * rate for rate in self.rate[broker].tolist()]
+        used = [max(u + j * r, 0.0) for u, j, r in zip(self.used[broker].tolist(), judged, rates, strict=True)]
+        parts = zip(self.busy[broker].tolist(), work, rates, used, strict=True)
+        busy = [max(b + w * r, u) for b, w, r, u in parts]
         self.used[broker], self.busy[broker] = used, busy
         self.score[broker], self.peak[broker] = max(used, default=0.0), max(busy, default=0.0)
 
@@ -344,6 +339,5 @@ def in_units(score: float) -> int:
 
 
 def all_in_units(scores: Floats) -> list[int]:
-    """The same of many."""
-    units: list[int] = np.rint(scores * SCORE_UNIT).astype(np.int64).tolist()
-    return units
+    """The same of a few."""
+    return [round(score * SCORE_UNIT) for score in scores.tolist()]

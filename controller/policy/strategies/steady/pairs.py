@@ -9,6 +9,7 @@ then broker.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -60,15 +61,6 @@ class Candidates:
         """Only these, in order of the bundles."""
         return Candidates(self.source, self.bundles[rows], self.figures.take(rows, axis=1))
 
-    def without(self, bundle: int) -> Candidates:
-        """All but this one, in the same order: that of the bundles' indices."""
-        at = int(self.bundles.searchsorted(bundle))
-        if at == len(self.bundles) or self.bundles[at] != bundle:
-            return self
-        bundles, figures = self.bundles, self.figures  # np.delete takes thrice as long
-        bundles = np.concatenate((bundles[:at], bundles[at + 1 :]))
-        return Candidates(self.source, bundles, np.concatenate((figures[:, :at], figures[:, at + 1 :]), axis=1))
-
     @property
     def work(self) -> Floats:
         """[C x n] now, in units of the usual broker."""
@@ -113,6 +105,12 @@ class Pairs:
     relieved: Floats  # [n x t] how much lower the higher of the two brokers gets
     gain: Floats  # [n x t] the same by scores with their margins, and what the disruption leaves of it
 
+    def source_now(self, model: Model, row: int) -> float:
+        """The source's score without this bundle, after what has left it since."""
+        taken = self.candidates.taken[:, row].tolist()
+        used = model.used[self.candidates.source].tolist()
+        return max((u - t for u, t in zip(used, taken, strict=True)), default=0.0)
+
     def must_gain(self, least: Floats) -> Floats:
         """[n] what the pairs of each must bring: `least`, and not just little of the load that they move, since two
         brokers would hardly do more than change places."""
@@ -142,11 +140,31 @@ class Judged:
 
     def best(self) -> tuple[int, int] | None:
         """The allowed pair with the largest gain, as (row, column); a bundle goes where it leaves the target lowest."""
-        columns = np.where(self.allowed, self.pairs.target_with_margin, np.inf).argmin(axis=1)
-        rows = np.arange(len(columns))
-        gain = np.where(self.allowed[rows, columns], self.pairs.gain[rows, columns], -np.inf)
-        row = int(gain.argmax())
-        return (row, int(columns[row])) if gain[row] > -np.inf else None
+        return next(self.in_order(), None)
+
+    def in_order(self) -> Iterator[tuple[int, int]]:
+        """The best pair; then the best of other bundles and other targets than those before it, and so on."""
+        end = np.where(self.allowed, self.pairs.target_with_margin, np.inf)
+        rows = np.arange(len(end))
+        while True:
+            columns = end.argmin(axis=1)
+            gain = np.where(end[rows, columns] < np.inf, self.pairs.gain[rows, columns], -np.inf)
+            row = int(gain.argmax())
+            if gain[row] == -np.inf:
+                return
+            column = int(columns[row])
+            yield row, column
+            end[row] = end[:, column] = np.inf
+
+    def holds(self, model: Model, row: int, column: int) -> bool:
+        """Whether an allowed pair still keeps to the bounds although other bundles have left its source since; nothing
+        has come to its target."""
+        pairs, least = self.pairs, float(self.least[row])
+        before = float(model.score[pairs.candidates.source])
+        after = pairs.source_now(model, row)
+        brings = before - max(after, float(pairs.target_after[row, column]))
+        enough = before - after >= least and brings >= max(least, TRADED * (before - after))
+        return enough and after >= self.bounds.source_at_least
 
     def obstacle(self) -> Reason:
         """The rule by which the pair with the largest gain lost."""

@@ -1,10 +1,10 @@
 """One round of `steady`: relieve the sources, then fill the idle; every chosen move changes the model at once.
 
 The highest source comes first. It gives away the pair with the largest gain, and so on until it is well within the
-tolerance. Where no pair fits: a swap; then a split, so that a half can move; then the small bundles that a larger one
-had kept there; then a skip that says what stood in the way. A bundle that fills its broker by itself is dealt with
-before others are moved because of it. An idle broker is filled to the level from the brokers above it, sources or not;
-nothing moves between the others for its sake.
+tolerance; pairs that bring little of what it must give are carried out several in a step. Where no pair fits: a swap;
+then a split, so that a half can move; then smaller bundles, as far as they bring something; then a skip that says what
+stood in the way. A bundle that fills its broker by itself is dealt with before others are moved because of it. An idle
+broker is filled to the level from the brokers above it, sources or not; nothing moves between the others for its sake.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from controller.policy.placement.repair import Repair, repair_placements
 from controller.policy.strategies.decision_log import DecisionLog
 from controller.policy.strategies.steady.candidates import near, targets_within_rules
 from controller.policy.strategies.steady.choices import Choices
-from controller.policy.strategies.steady.disruption import UNNOTICED
 from controller.policy.strategies.steady.evidence import NAME, Advice, Evidence
 from controller.policy.strategies.steady.filling import find_slack
 from controller.policy.strategies.steady.model import Model
@@ -37,20 +36,14 @@ from controller.policy.view.reason_codes import ALLOWED, CODES, count_reasons, m
 from controller.policy.view.snapshot import Bools, Snapshot
 
 MIN_BUDGET = 8  # moves a round, however small the cluster
-SWAP_FROM = 0.06  # of the level: a smaller excess is not worth two moves
 MOST_FRUITLESS = 16  # sources for which a swap is looked for in vain, a round
 MORE_IF_PRESSING = 600  # moves a round off pressing brokers
 LEAST_EACH, MOST_EACH = 10, 60  # of those, for each
-HALF = 0.5
-SMALL_FROM = 0.15  # of the level: a broker less far above it keeps its small bundles while it has a larger one
-ENOUGH = 0.4  # of its excess, that the small bundles of a broker bring together
-SOMETHING = 0.005  # of its excess, that as many of them as may move in one round bring
-SMALLER = 0.4  # of what a move must bring: no less is moved off a broker that will soon have a larger bundle to move
-SMALLEST = 0.2  # of what a move must bring: a swap never brings less
-NOISE_ERRORS = 2.0
+SMALLER = 0.65  # of what a move must bring, or the largest bundle: what is enough where nothing brings more
+AT_ONCE = 0.25  # of its excess: so much may leave a broker in one step, in as many bundles as that takes
 DEAREST = 2.5  # times the usual, that work may cost on a machine that has none yet
 FILL_SLACK = 0.15  # of the level: how far below it a source may be left when an idle broker is filled
-SPLIT_FROM = 0.25  # nor this one a split, unless the broker is overloaded
+SPLIT_FROM = 0.25  # of the level: a broker less far above it gets no split, unless it is overloaded
 LARGER = 1.3  # a broker with so many times the capacity suits a bundle that fills its own
 WORTH_IT = 0.1  # of its broker's load: what such a bundle's move must bring
 BRINGS_NOTHING = (Reason.NOT_WORTH_MOVING, Reason.WOULD_NOT_IMPROVE, Reason.TARGET_ABOVE_MEAN, Reason.NO_BUNDLES)
@@ -82,7 +75,6 @@ class Planner:
         most = min(budget, int(self.chosen.left.max(initial=0)))
         self.caps = settings.caps if can_reach_caps(snapshot, settings.caps, most) else None
         self._without_swap: set[int] = set()  # sources for which none was found in this round
-        self._part: dict[int, float] = {}  # by source: of SOMETHING, what each of its small bundles must bring
         self._barren: Ints = np.full(len(snapshot.brokers), -1)  # [B] namespaces closed when nothing was free there
 
     def plan(self) -> None:
@@ -107,6 +99,7 @@ class Planner:
         self.model = model
         self.ceiling = max(self.settings.shed.overloaded_threshold, model.level)
         self.least = self.settings.steady.least_relief * model.norm
+        self.usual = Bounds(self.least, 0.0, self.ceiling)
         self.open = model.takes_part & ~model.closed
 
     def _relieve_all(self, active: Bools) -> None:
@@ -146,13 +139,11 @@ class Planner:
         relief = self._relief(found)
         close = near(found, relief, excess)
         pairs = evaluate(self.model, close, targets, self.caps)
-        first, last = self._bounds(source, relief)
-        for bounds in first:
-            judged = pairs.within(bounds)
-            if self._move_best(source, judged):
-                return True
+        judged = pairs.within(self.usual)
+        if self._move_best(source, judged):
+            return True
         far = excess / self.model.norm
-        if far > SWAP_FROM and self._swap_best(source, found, targets, judged):
+        if self._swap_best(source, found, targets, judged):
             return True
         boundary: int | Reason | None = None
         row = int(np.argmax(self._relief(close)))
@@ -162,10 +153,11 @@ class Planner:
         if isinstance(boundary, int):
             self.chosen.split(source, largest, boundary, self._evidence_of(judged))
             return False
-        if last is not None and self._move_best(source, pairs.within(last)):
+        smaller = self._bounds_of_smaller(source, relief)
+        if smaller is not None and self._move_best(source, pairs.within(smaller)):
             return True
         lower = self._lower_targets(source, found)
-        if len(lower) and self._move_best(source, evaluate(self.model, close, lower, self.caps).within(first[0])):
+        if len(lower) and self._move_best(source, evaluate(self.model, close, lower, self.caps).within(self.usual)):
             return True
         self._deny(source, judged, largest, boundary)
         return False
@@ -185,11 +177,26 @@ class Planner:
         return targets_within_rules(self.model, able, found)
 
     def _move_best(self, source: int, judged: Judged) -> bool:
-        """Carry out the best pair, if any is allowed."""
-        best = judged.best()
-        if best is not None:
-            self.chosen.move_best(judged, best, self._why(source))
-        return best is not None
+        """Carry out the best pair, if any is allowed. Where it brings little of what the source must give, the next
+        best follow in the same step, of other bundles and to other targets."""
+        stays = float(self.model.score[source]) - AT_ONCE * self.model.excess(source)
+        first: int | None = None
+        for pair in judged.in_order():
+            if first is not None and not self._may_follow(source, judged, pair, stays):
+                break
+            moved = self.chosen.move_pair(judged, pair, self._why(source), first)
+            first = moved if first is None else first
+        return first is not None
+
+    def _may_follow(self, source: int, judged: Judged, pair: tuple[int, int], stays: float) -> bool:
+        """Whether the pair may be carried out without judging all of them again, and leaves the source at that score
+        at least."""
+        if judged.pairs.source_now(self.model, pair[0]) < max(stays, self._end_of(source)):
+            return False
+        if self.model.placement_state is not None or self.chosen.spent(source):
+            return False
+        free = self.chosen.held.is_free(int(judged.pairs.candidates.bundles[pair[0]]))
+        return free and judged.holds(self.model, *pair)
 
     def _may_split(self, source: int, far: float) -> bool:
         """Whether a bundle may be split for it, which is `far` above the level. What bundles of an occupied broker cost
@@ -216,35 +223,19 @@ class Planner:
         """The obstacle; but if the bundles of an occupied broker bring nothing, that is not what keeps it busy."""
         return Reason.EXTERNAL_LOAD if self.model.occupied[source] and obstacle in BRINGS_NOTHING else obstacle
 
-    def _bounds(self, source: int, relief: Floats) -> tuple[list[Bounds], Bounds | None]:
-        """What one move off the source must bring, and what it must where neither a swap nor a split helps.
+    def _bounds_of_smaller(self, source: int, relief: Floats) -> Bounds | None:
+        """What a move must bring where nothing brings what it usually must, and neither a swap nor a split helps.
 
-        Less, where nothing but small bundles is left and they bring enough together. While a broker has a larger one
-        they come last, and stay if it is hardly above the level: the larger one may move later. A pressing broker asks
-        only that as many as may move in this round, from its first move on, would take something off its excess. If it
-        has a larger one and is not overloaded, it keeps the smallest to the last, too, or until that one may move."""
-        usual, excess = Bounds(self.least, 0.0, self.ceiling), self.model.excess(source)
-        fitting = relief[relief <= max(excess, self.least)]  # a larger one cannot move, and stops none of the others
-        if not len(fitting):
-            return [usual], None
-        largest, only_small = float(fitting.max()), self._has_only_small(source)
-        together = min(float(np.maximum(fitting, 0.0).sum()), excess)
-        enough = max(self.least, ENOUGH * excess, NOISE_ERRORS * float(self.model.error[source]))
-        pressing = bool(self.pressing[source])
-        if not pressing:
-            stays = excess <= SMALL_FROM * self.model.norm and not only_small
-            if largest >= self.least or stays or together < enough:
-                return [usual], None
-        if source not in self._part:
-            most = min(self.chosen.budget - self.chosen.moves, int(self.chosen.left[source]))
-            self._part[source] = SOMETHING * excess / most
-        least = min(self.least, max(HALF * largest, self._part[source]))
-        at_once, smallest = only_small or self.model.is_overloaded(source), usual._replace(least=least)
-        softer = smallest if at_once else usual._replace(least=max(least, SMALLER * self.least))
-        last = None if at_once or together < enough else softer if self._awaits_larger(source) else smallest
-        if not (pressing or at_once):
-            return [usual], last
-        return [usual, softer] if largest >= UNNOTICED * self.least else [softer], last
+        A part of that, if all that may move is worth a move together. A broker that is overloaded, or waits for no
+        larger bundle, also gives what brings that part of the largest that fits. None: it keeps what it has."""
+        excess = self.model.excess(source)
+        fitting = relief[(relief > 0) & (relief <= max(excess, self.least))]  # a larger one cannot move, the others can
+        overloaded = self.model.is_overloaded(source)
+        if not len(fitting) or not (overloaded or min(float(fitting.sum()), excess) >= self.least):
+            return None
+        any_size = overloaded or not self._awaits_larger(source)
+        least = SMALLER * (min(float(fitting.max()), self.least) if any_size else self.least)
+        return Bounds(least, 0.0, self.ceiling)
 
     def _awaits_larger(self, source: int) -> bool:
         """Whether it has a bundle that would bring what a move must, and whose grace period will end."""
@@ -299,8 +290,7 @@ class Planner:
             return False
         partners = least_loaded(self.model, targets[self.chosen.left[targets] >= 2], self.model.bound_by(source))
         self.log.visited[partners] = True
-        bounds = judged.bounds._replace(least=max(judged.bounds.least, SMALLEST * self.least))
-        swap = best_swap(self.model, self.chosen.held, found, partners, bounds)
+        swap = best_swap(self.model, self.chosen.held, found, partners, self.usual)
         if swap is None:
             self._without_swap.add(source)
             return False
@@ -309,23 +299,15 @@ class Planner:
         return True
 
     def _fill(self, idle: int) -> None:
-        """Bring an idle broker to the level from the brokers above it, the highest first.
-
-        Overloaded ones come first and give no more than they must: what one gives beyond that stays with another.
-        Without any traffic there nobody knows what it costs.
-        """
+        """Bring an idle broker to the level from the brokers above it, the highest first. Without any traffic there
+        nobody knows what it costs."""
         model, base, level = self.model, float(self.model.base[idle]), self.model.level
         if not self.snapshot.totals[idle, DRIVER_COLUMNS].any():
             level = min(level, base + (self.ceiling - base) / DEAREST)
         enough = level - float(find_slack(model.level, model.norm)) / PERMILLE * model.norm
         at_most = model.level + self.settings.steady.tolerance * model.norm
-        self._fill_from(self.ceiling, idle, enough, Bounds(self.least, 0.0, at_most))
-        self._fill_from(model.level, idle, enough, Bounds(self.least, model.level - FILL_SLACK * model.norm, at_most))
-
-    def _fill_from(self, above: float, idle: int, enough: float, bounds: Bounds) -> None:
-        """From every broker whose score is above that, until it no longer is or the idle one has enough."""
-        model = self.model
-        active = model.takes_part & (model.score > above) & (self.chosen.left > 0)
+        bounds = Bounds(self.least, model.level - FILL_SLACK * model.norm, at_most)
+        active = model.takes_part & (model.score > model.level) & (self.chosen.left > 0)
         while model.score[idle] < enough and active.any():
             source = self._next_to_give(active) if not self.chosen.spent(idle) else None
             if source is None:
@@ -335,8 +317,8 @@ class Planner:
             if judged is None or best is None:
                 active[source] = False
             else:
-                self.chosen.move_best(judged, best, Reason.UNDERLOADED)
-                active[source] = model.score[source] > above and self.chosen.left[source] > 0
+                self.chosen.move_pair(judged, best, Reason.UNDERLOADED)
+                active[source] = model.score[source] > model.level and self.chosen.left[source] > 0
 
     def _next_to_give(self, active: Bools) -> int | None:
         """The highest of these brokers that may have something to give; higher ones are no longer active. One that had
@@ -358,7 +340,7 @@ class Planner:
             return None  # nobody uses any of them
         close = near(found, relief, float(self.model.score[source] - bounds.source_at_least))
         if self._has_only_small(source):
-            bounds = bounds._replace(least=HALF * float(relief.max()))
+            bounds = bounds._replace(least=SMALLER * float(relief.max()))
         return evaluate(self.model, close, np.array([idle]), self.caps).within(bounds)
 
     def _open_targets(self, bundle: int) -> tuple[Ints, Floats]:

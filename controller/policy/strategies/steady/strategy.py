@@ -30,7 +30,7 @@ class Steady:
     """See the module's text."""
 
     name = NAME
-    rules = 30
+    rules = 31
     traits = Traits(knobs=("steady",), estimates=True, early=True)
 
     def decide(self, snapshot: Snapshot, memory: Mapping[str, Any], settings: PolicySettings) -> StrategyOutcome:

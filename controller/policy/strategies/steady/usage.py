@@ -19,7 +19,7 @@ from controller.policy.usage.network import BYTES, find_foreign
 from controller.policy.usage.observe import observe
 from controller.policy.view.costs import Floats
 from controller.policy.view.estimates import NETWORKS, PERMILLE, Estimates
-from controller.policy.view.frame import NOBODY
+from controller.policy.view.frame import NOBODY, Ints, count_held
 from controller.policy.view.median import median
 from controller.policy.view.snapshot import Bools, Snapshot
 
@@ -50,6 +50,7 @@ class Usage:
     tested: Bools  # [B] of whose base something is known, as bundles have left
     proven: Bools  # [B] of those, who are kept busy by something else: these took no more than they should
     speed: Floats  # [B] CPU that work costs there, 1 usually
+    held: Ints  # [B] how many bundles each owns
     settled: Floats  # [B] CPU for bundles whose last move is long enough ago
     cost: tuple[Floats, ...]  # of each resource, [N] on a usual broker, now
     cost_error: Floats  # [N] of its CPU, a standard deviation
@@ -96,6 +97,7 @@ class Usage:
             tested=tested >= SOME,
             proven=tested == OTHERS,
             speed=speed,
+            held=_held(snapshot, estimates),
             settled=settled / scale + np.minimum(moved, 0.0),
             cost=tuple(cost),
             cost_error=estimates.bundle("cpu_error") / scale,
@@ -159,6 +161,15 @@ def _moved_since(snapshot: Snapshot, cost: Floats, speed: Floats) -> Floats:
             if broker != NOBODY:
                 result[broker] += sign * cost[at] * speed[broker]
     return result
+
+
+def _held(snapshot: Snapshot, estimates: Estimates) -> Ints:
+    """[B] how many bundles each owns, with the moves that count as done already."""
+    count, before, owner = len(snapshot.brokers), snapshot.frame.bundle("owner"), snapshot.owner
+    if estimates.held is None:
+        return count_held(owner, count)
+    moved = before != owner
+    return np.asarray(estimates.held + count_held(owner[moved], count) - count_held(before[moved], count))
 
 
 def _is_slow(snapshot: Snapshot, speed: Floats, by_work: Floats) -> Bools:
