@@ -46,7 +46,7 @@ def check_reachable(bootstrap: str) -> None:
     """Raise KafkaUnavailable at once when no address accepts a connection; the client itself tries for 30 s."""
     if reasons := why_unreachable(bootstrap.split(","), CONNECT_S):
         raise KafkaUnavailable(
-            f"no Kafka answers at {'; '.join(reasons)}; name it with --conf FILE or --set "
+            f"no Kafka answers at {'; '.join(reasons)}; start it, or name another one with --conf FILE or --set "
             "kafka.bootstrap_servers=HOST:PORT"
         )
 

@@ -631,7 +631,7 @@ class TestUsage:
         assert errors == pytest.approx(MARGIN_ERRORS + LOCKED_ERRORS)
 
     @pytest.mark.parametrize(
-        ("percent", "small", "moved"), [(58.0, 1.0, 6), (58.0, 0.75, 0), (70.0, 1.0, 7), (70.0, 0.75, 0)]
+        ("percent", "small", "moved"), [(58.0, 1.0, 7), (58.0, 0.75, 0), (70.0, 1.0, 7), (70.0, 0.75, 0)]
     )
     def test_a_broker_that_is_not_in_trouble_is_not_relieved_by_small_bundles(
         self, percent: float, small: float, moved: int

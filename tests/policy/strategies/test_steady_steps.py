@@ -1,14 +1,16 @@
-"""What brings little of what a broker must give leaves in steps of several moves, all judged at once."""
+"""What brings little of what a broker must give leaves in steps of several moves, all judged at once; if at all."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.published.clusters import ClusterBuilder, loads, moves
+from benchmarks.published.clusters import ClusterBuilder, loads, moves, reason_of
+from controller.domain.decision import Reason
 from controller.domain.load import SCORE_UNIT
 from controller.domain.settings.policy import PolicySettings
 from controller.policy.placement.constraints import assess, constrain
@@ -77,3 +79,27 @@ def test_a_pair_no_longer_holds_when_its_source_has_given_enough() -> None:
         for bundle in pairs.pairs.candidates.bundles[3:6].tolist():
             model.move(int(bundle), 2)
         assert not pairs.holds(model, 0, 0)
+
+
+def test_brokers_with_nothing_but_small_bundles_use_up_no_attempts_to_swap() -> None:
+    """Seventeen of them, and one that only a swap relieves."""
+    built = in_trouble(*[78] * 17, parts=52)
+    for name, parts in (("s", [38.0] * 2), *((f"low{at}", [25.0] * 2) for at in range(50))):
+        built.broker(name, cpu=sum(parts))
+        for points in parts:
+            built.bundle(name, cpu=points, topics=1.0)
+    rounds = [built.round(), *(built.later().round() for _ in range(5))]
+    assert any(d.swapped_with for result in rounds for d in moves(result) if d.source == "s")
+
+
+def test_crumbs_that_bring_nothing_together_stay_even_on_an_overloaded_broker() -> None:
+    """Its other bundles moved a minute ago. Two hundred crumbs come to four tenths of a point."""
+    built = in_trouble(95, *[40] * 9, parts=9)
+    for bundle in [d for d in built.bundles if d["broker"] == "b0"]:
+        record = built.state.bundles[str(bundle["bundle"])]
+        built.state.put(replace(record, moved_at_ms=built.at_ms - 60_000))
+    for _ in range(200):
+        built.bundle("b0", cpu=0.002)
+    result = built.round()
+    assert not moves(result)
+    assert reason_of(result, "b0") is Reason.GRACE_PERIOD

@@ -42,8 +42,8 @@ class Evidence:
         self.tolerance = settings.steady.tolerance
 
     def of_next(self, judged: Judged, row: int, column: int, first: int) -> dict[str, Any]:
-        """Of a pair that follows others in the step that the bundle `first` began: its decision lists what was judged,
-        and this pair's predictions are those of now."""
+        """Of a pair that follows others in the step that the bundle `first` began: what is predicted of it now. Other
+        pairs were judged before those left."""
         pairs = judged.pairs
         chosen = {
             "bundle": self.snapshot.bundles[int(pairs.candidates.bundles[row])],

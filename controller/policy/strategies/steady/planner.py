@@ -39,8 +39,9 @@ MIN_BUDGET = 8  # moves a round, however small the cluster
 MOST_FRUITLESS = 16  # sources for which a swap is looked for in vain, a round
 MORE_IF_PRESSING = 600  # moves a round off pressing brokers
 LEAST_EACH, MOST_EACH = 10, 60  # of those, for each
-SMALLER = 0.65  # of what a move must bring, or the largest bundle: what is enough where nothing brings more
+SMALLER = 0.65  # of what a move must bring, or the largest bundle: enough where nothing brings more
 AT_ONCE = 0.25  # of its excess: so much may leave a broker in one step, in as many bundles as that takes
+SOMETHING = 0.02  # of its excess, that the small bundles of an overloaded broker bring together in a round
 DEAREST = 2.5  # times the usual, that work may cost on a machine that has none yet
 FILL_SLACK = 0.15  # of the level: how far below it a source may be left when an idle broker is filled
 SPLIT_FROM = 0.25  # of the level: a broker less far above it gets no split, unless it is overloaded
@@ -63,8 +64,7 @@ class Planner:
     ) -> None:
         self.snapshot, self.timing = snapshot, timing
         self.settings, self.advice = settings, advice
-        self.pressing = model.pressing & model.takes_part
-        pressing = int(np.count_nonzero(self.pressing))
+        pressing = int(np.count_nonzero(model.pressing & model.takes_part))
         wanted = count_moves(settings.steady.budget, len(snapshot.brokers), pressing)
         self._enter(model)
         self.evidence = Evidence(snapshot, model, timing, settings)
@@ -75,6 +75,7 @@ class Planner:
         most = min(budget, int(self.chosen.left.max(initial=0)))
         self.caps = settings.caps if can_reach_caps(snapshot, settings.caps, most) else None
         self._without_swap: set[int] = set()  # sources for which none was found in this round
+        self._gives_small: dict[int, bool] = {}  # whether a source's small bundles are worth moving in this round
         self._barren: Ints = np.full(len(snapshot.brokers), -1)  # [B] namespaces closed when nothing was free there
 
     def plan(self) -> None:
@@ -143,7 +144,7 @@ class Planner:
         if self._move_best(source, judged):
             return True
         far = excess / self.model.norm
-        if self._swap_best(source, found, targets, judged):
+        if relief.max() >= self.least and self._swap_best(source, found, targets, judged):
             return True
         boundary: int | Reason | None = None
         row = int(np.argmax(self._relief(close)))
@@ -224,14 +225,17 @@ class Planner:
         return Reason.EXTERNAL_LOAD if self.model.occupied[source] and obstacle in BRINGS_NOTHING else obstacle
 
     def _bounds_of_smaller(self, source: int, relief: Floats) -> Bounds | None:
-        """What a move must bring where nothing brings what it usually must, and neither a swap nor a split helps.
-
-        A part of that, if all that may move is worth a move together. A broker that is overloaded, or waits for no
-        larger bundle, also gives what brings that part of the largest that fits. None: it keeps what it has."""
+        """What a move must bring where nothing brings the usual least, and neither a swap nor a split helps: SMALLER of
+        it; if the broker is overloaded, or no bundle in its grace period would bring the usual least, SMALLER of what
+        the largest that fits brings, where that is less. None: its small bundles stay."""
         excess = self.model.excess(source)
         fitting = relief[(relief > 0) & (relief <= max(excess, self.least))]  # a larger one cannot move, the others can
         overloaded = self.model.is_overloaded(source)
-        if not len(fitting) or not (overloaded or min(float(fitting.sum()), excess) >= self.least):
+        if source not in self._gives_small:
+            most = min(self.chosen.budget - self.chosen.moves, int(self.chosen.left[source]))
+            together = min(float(np.sort(fitting)[-most:].sum()), excess)
+            self._gives_small[source] = together >= (SOMETHING * excess if overloaded else self.least)
+        if not len(fitting) or not self._gives_small[source]:
             return None
         any_size = overloaded or not self._awaits_larger(source)
         least = SMALLER * (min(float(fitting.max()), self.least) if any_size else self.least)
