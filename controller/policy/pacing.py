@@ -138,7 +138,7 @@ class RateLimits:
         other = Bucket.full(self._settings.namespace_moves_per_min).moves_left()
         return MoveQuota(left, cluster.moves_left(), cluster.pace, drawn, other)
 
-    def ask(self, moves: Iterable[Decision]) -> Mapping[str, int]:
+    def count_by_bucket(self, moves: Iterable[Decision]) -> Mapping[str, int]:
         """How many of these moves each bucket has to allow."""
         asked: dict[str, int] = {}
         for move in moves:
@@ -244,7 +244,7 @@ class _Budgets:
             return [make_skip(d, Reason.IN_FLIGHT) for d in together]
         if self._left[budget] < len(together):
             return [make_skip(d, Reason.BUDGET_SPENT) for d in together]
-        asked = self._rate_limits.ask(charged) if self._rate_limits is not None else {}
+        asked = self._rate_limits.count_by_bucket(charged) if self._rate_limits is not None else {}
         short = self._rate_limits.find_short(asked) if self._rate_limits is not None else None
         if short is not None:
             return [make_skip(d, Reason.BUDGET_SPENT, paced_by=short) for d in together]

@@ -168,23 +168,24 @@ class _Held:
                 return REASONS[code]
         if self._caps is not None and self._exceeds(self._caps, at, target, other):
             return Reason.BROKER_CAP
-        if self._placement_state is not None:
-            self._placement_state.move(at, target)
+        self._count(at, target)
         return None
 
     def _exceeds(self, caps: BrokerCaps, at: int, target: int, other: int | None) -> bool:
-        """Whether a cap of the target forbids the move; if none does, it is counted."""
+        """Whether a cap of the target forbids the move. `other`: the bundle that leaves the target in return."""
         after = self._totals[target] + self._snapshot.fields[at]
-        if other is not None and other not in self._moved:  # it leaves the target in return
+        if other is not None and other not in self._moved:
             after = after - self._snapshot.fields[other]
-        if bool(exceeds_caps(after, caps)) and bool((after > self._snapshot.totals[target]).any()):
-            return True
+        return bool(exceeds_caps(after, caps)) and bool((after > self._snapshot.totals[target]).any())
+
+    def _count(self, at: int, target: int) -> None:
+        if self._placement_state is not None:
+            self._placement_state.move(at, target)
         self._totals[target] += self._snapshot.fields[at]
         owner = int(self._snapshot.owner[at])
         if owner >= 0:
             self._totals[owner] -= self._snapshot.fields[at]
         self._moved.add(at)
-        return False
 
 
 def _find_outdated(snapshot: Snapshot, settings: PolicySettings) -> Bools:

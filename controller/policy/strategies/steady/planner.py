@@ -192,12 +192,13 @@ class Planner:
     def _may_follow(self, source: int, judged: Judged, pair: tuple[int, int], stays: float) -> bool:
         """Whether the pair may be carried out without judging all of them again, and leaves the source at that score
         at least."""
-        if judged.pairs.source_now(self.model, pair[0]) < max(stays, self._end_of(source)):
+        after = judged.pairs.source_now(self.model, pair[0])
+        if after < max(stays, self._end_of(source)):
             return False
         if self.model.placement_state is not None or self.chosen.spent(source):
             return False
         free = self.chosen.held.is_free(int(judged.pairs.candidates.bundles[pair[0]]))
-        return free and judged.holds(self.model, *pair)
+        return free and judged.holds(float(self.model.score[source]), after, *pair)
 
     def _may_split(self, source: int, far: float) -> bool:
         """Whether a bundle may be split for it, which is `far` above the level. What bundles of an occupied broker cost
